@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from ibkeys.agreement.causes import AgreementState, Cause, FourViews, ReadByTheSm, ValueFacts, ValueVerdict, judge
 from ibkeys.agreement.sm_file import SmFile
 from ibkeys.agreement.source_values import NOTHING, PortView, values_of_node, values_of_sa
-from ibkeys.agreement.wanted import wanted
+from ibkeys.agreement.wanted import wanted_values
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.mad.records import PKeyTableRecord
 from ibkeys.partitions.model import Policy
@@ -110,10 +110,12 @@ def _values(inputs: Inputs) -> Iterator[AgreementValue]:
     both = inputs.allow_both or (sm is not None and sm.allow_both)
     policy: Mapping[Port, PortView] = {}
     if inputs.policy is not None:
-        policy = wanted(inputs.policy, found, sm_guid, allow_both=both, enforce=enforce)
+        policy = wanted_values(inputs.policy, found, sm_guid, allow_both=both, enforce=enforce)
     file: Mapping[Port, PortView] = {}
     if sm is not None:
-        file = wanted(sm.policy, found, sm_guid, allow_both=sm.allow_both, enforce=enforce, protection=sm.protection)
+        file = wanted_values(
+            sm.policy, found, sm_guid, allow_both=sm.allow_both, enforce=enforce, protection=sm.protection
+        )
     least = 1 if inputs.sa_failures else 2
     leaves = {leaf for port in found.end_ports() if (leaf := leaf_of(port)) is not None}
     for port in found.ports():

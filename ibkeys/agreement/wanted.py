@@ -20,7 +20,7 @@ from ibkeys.topology.nodes import Port
 _OFF: Final = PortView(None, Enforcement(False, False))
 
 
-def wanted(
+def wanted_values(
     policy: Policy | None,
     found: Topology,
     sm_port_guid: int | None,

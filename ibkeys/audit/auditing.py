@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ibkeys.store.paths import StorePaths
 
 
-class Audited(Protocol):
+class AuditSource(Protocol):
     """The source of an audit: an open fabric or a snapshot (`ibkeys.Source`)."""
 
     def take_snapshot(self) -> Snapshot:
@@ -31,7 +31,7 @@ class Audited(Protocol):
 
 
 def run(
-    source: Audited,
+    source: AuditSource,
     *,
     rules: Sequence[Rule] = CATALOGUE,
     profile: Profile = DEFAULT_PROFILE,

@@ -17,7 +17,7 @@ from ibkeys.partitions.model import Policy
 from ibkeys.printable import clean, named
 from ibkeys.similar_names import split_description
 from ibkeys.store.journal.journal import Journal
-from ibkeys.topology.directory import NotFound
+from ibkeys.topology.directory import NoPortFound
 from ibkeys.topology.model import Topology
 
 _COMMENTED: Final = re.compile(r"(?P<items>[^#]*)#\s*(?P<name>.*\S)\s*")
@@ -43,7 +43,7 @@ class RecordedNames:
             of_journal = {guid: name for guid, (name, _) in journal.nodes().items()}
         return cls({**of_comments, **of_journal}, source.node_names)
 
-    def advised(self, error: NotFound) -> NotFound:
+    def advised(self, error: NoPortFound) -> NoPortFound:
         """Return *error* with advice on how to name a host that is down, and with the GUIDs of that host, if they are
         known."""
         known = [text for word in error.words for text in self.guids_of(word)]
@@ -96,11 +96,11 @@ def find_replaced(
     old: str,
     find: Callable[[Topology], PortsOfWords],
 ) -> PortsOfWords:
-    """Return what *find* finds on the fabric. The NotFound of *old*, the name of a former adapter, says which GUIDs
+    """Return what *find* finds on the fabric. The NoPortFound of *old*, the name of a former adapter, says which GUIDs
     had this name and are gone. Raises the errors of *find*, and StoreError."""
     try:
         return find(topology)
-    except NotFound as error:
+    except NoPortFound as error:
         if error.words != (old,):
             raise
         known = RecordedNames.known_to(source, policy).without(topology).guids_of(old)
@@ -116,11 +116,11 @@ def look_up_also_absent(
 ) -> PortsOfWords:
     """Look *words* up with *find_ports*. A GUID that no port of the fabric has gets the name that is recorded for it.
 
-    The NotFound of a name says how a host that is down is named. Raises the errors of *find_ports*, and StoreError.
+    The NoPortFound of a name says how a host that is down is named. Raises the errors of *find_ports*, and StoreError.
     """
     try:
         found = find_ports(topology, words)
-    except NotFound as error:
+    except NoPortFound as error:
         if all(word.isdigit() or is_spelled_as_guid(word) for word in error.words):
             raise
         raise RecordedNames.known_to(source, policy).advised(error) from None

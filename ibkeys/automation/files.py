@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ibkeys.automation.making import ChangeArguments, Prepared, make_change
+from ibkeys.automation.making import ChangeArguments, PreparedChange, make_change
 from ibkeys.automation.methods import ThroughOpenSM
 from ibkeys.automation.result import ChangeResult
 from ibkeys.change.interrupts import Interrupts
@@ -29,7 +29,7 @@ _SM_KEYS = "smkey-rotate"
 
 
 @dataclass
-class _Files(Prepared):
+class _Files(PreparedChange):
     """A prepared change of files. ``words``: its description; ``act``: makes it, if its plan does not."""
 
     plan: Plan

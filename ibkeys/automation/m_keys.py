@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
-from ibkeys.automation.making import ChangeArguments, NewKeys, Prepared, make_change
+from ibkeys.automation.making import ChangeArguments, NewKeys, PreparedChange, make_change
 from ibkeys.automation.methods import METHODS, ChangeMethod, ThroughOpenSM, key_method, via_opensm
 from ibkeys.automation.result import ChangeResult, PortOutcome
 from ibkeys.change.method import MethodChoice
@@ -26,7 +26,7 @@ from ibkeys.topology.port_id import PortId
 
 
 @dataclass
-class _Run(Prepared):
+class _Run(PreparedChange):
     """A prepared run. ``results``: of each port that is finished."""
 
     run: PlannedRun

@@ -217,7 +217,7 @@ class ChangeArguments:
         return [*own_program(), *words, "--site=none", *options, *as_options(self.via)]  # a script reads no site file
 
 
-class Prepared(ABC):
+class PreparedChange(ABC):
     """A change that was planned and not made yet, with the plan that `ChangeWriter` checks. ``problem``: why it
     stopped."""
 
@@ -258,7 +258,9 @@ class Prepared(ABC):
         """Return the result: the ports that are proven, failed or left; all are left if the change was not made."""
 
 
-def make_change(command: str, asked: ChangeArguments, prepare: Callable[[ChangeWriter], Prepared]) -> ChangeResult:
+def make_change(
+    command: str, asked: ChangeArguments, prepare: Callable[[ChangeWriter], PreparedChange]
+) -> ChangeResult:
     """Plan a change by *prepare*, get the consent, and make it.
 
     The plan that is made was planned with all its overrides: if the consent adds overrides, to the proposal or to an
@@ -314,7 +316,7 @@ def _with(given: Consent, answer: Consent, proposal: Proposal) -> Consent:
     return Consent(force, given.overrides | (answer.overrides & triggered))
 
 
-def _notes(writer: ChangeWriter, command: str, goes_on: int | None, change: Prepared) -> tuple[str, ...]:
+def _notes(writer: ChangeWriter, command: str, goes_on: int | None, change: PreparedChange) -> tuple[str, ...]:
     method = [f"method: {change.choice}"] if change.choice is not None else []
     with Journal.read(writer.fabric.stores.journal) as journal:
         return (*notes_on_open(journal, command, goes_on), *method, *change.notes())

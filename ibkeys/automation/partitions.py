@@ -14,7 +14,7 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.carriers import CarrierChoice, carrier_for
 from ibkeys.apply.confirm import add_confirmation, rollback_arguments, start_guardian
 from ibkeys.apply.undo import plan_undo
-from ibkeys.automation.making import ChangeArguments, Prepared, make_change
+from ibkeys.automation.making import ChangeArguments, PreparedChange, make_change
 from ibkeys.automation.methods import carrier_via, wait_of
 from ibkeys.automation.result import ChangeResult, PortOutcome, outcomes
 from ibkeys.change.confirming.guardian import Guardian
@@ -28,7 +28,7 @@ from ibkeys.plan.model import PartitionPlan
 
 
 @dataclass
-class _Partitions(Prepared):
+class _Partitions(PreparedChange):
     """A prepared change of many ports."""
 
     plan: ApplyPlan

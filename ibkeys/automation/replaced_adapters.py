@@ -22,7 +22,7 @@ from ibkeys.partitions.editing.replacing import replace_guids
 from ibkeys.partitions.model import Policy
 from ibkeys.printable import clean
 from ibkeys.store.keystore.keystore import KeyStore
-from ibkeys.topology.directory import NotFound
+from ibkeys.topology.directory import NoPortFound
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.node_names import with_other_guids as in_names
 from ibkeys.topology.nodes import LinkEnd
@@ -153,13 +153,13 @@ class ReplacedAdapters:
     def _former(self, word: str) -> FormerNode:
         """Return the former node, from the earlier snapshot, or by its GUID from the key store.
 
-        Raises AddressError, also (NotFound) for a name without a snapshot; UsageError as `former_in_snapshot`;
+        Raises AddressError, also (NoPortFound) for a name without a snapshot; UsageError as `former_in_snapshot`;
         StoreError.
         """
         if self.baseline is not None:
             return former_in_snapshot(self.baseline, word)
         if not is_spelled_as_guid(word):
-            raise NotFound(
+            raise NoPortFound(
                 f"{clean(word)!r} is not a GUID, and a name is looked up only in an earlier snapshot: "
                 f"{given('--baseline')}",
                 (word,),

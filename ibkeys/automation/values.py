@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from ibkeys.automation.making import ChangeArguments, Prepared, make_change
+from ibkeys.automation.making import ChangeArguments, PreparedChange, make_change
 from ibkeys.automation.result import ChangeResult, PortOutcome, outcomes
 from ibkeys.change.counters import plan_clear
 from ibkeys.change.enforce import plan_enforce
@@ -90,7 +90,7 @@ def finish_values(asked: ChangeArguments, record: OperationRecord) -> ChangeResu
 
 
 @dataclass
-class _Values(Prepared):
+class _Values(PreparedChange):
     """A prepared change of values of single ports. ``operation``: the operation that it finishes."""
 
     plan: Plan

@@ -55,7 +55,7 @@ class Consent:
     def __post_init__(self) -> None:
         unknown = sorted(self.overrides - INTERLOCKS.keys())
         if unknown:
-            near = did_you_mean_any(unknown, INTERLOCKS) or f"; known: {', '.join(INTERLOCKS)}"
+            near = did_you_mean_any(unknown, INTERLOCKS) or f"; choose from {', '.join(INTERLOCKS)}"
             raise UsageError(f"{', '.join(unknown)}: no such interlock{near}")
 
     @property

@@ -22,7 +22,7 @@ from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.machines.machine import Machine, TakenLock
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.report import report_on_host
-from ibkeys.managers.site import ReachedHost, Running, reach
+from ibkeys.managers.site import ReachedHost, RunningOpensm, reach
 from ibkeys.store.journal import Journal
 
 HELD: Final = "host-lock"
@@ -33,7 +33,7 @@ OWN_SECONDS: Final = 15.0
 """
 
 
-def take_host_locks(writer: ChangeWriter, opensms: Iterable[Running], clock: Clock = REAL_TIME) -> bool:
+def take_host_locks(writer: ChangeWriter, opensms: Iterable[RunningOpensm], clock: Clock = REAL_TIME) -> bool:
     """Take the lock of each of *opensms*, the master's first, until *writer* is closed; a dry run takes none. Return
     whether *writer* got a lock that it did not hold yet. A lock that cannot be removed at the end becomes a warning of
     the writer's fabric.
@@ -76,7 +76,7 @@ def _remove_left(reached: ReachedHost, own: LockHolder, last_open: str) -> Itera
     report = report_on_host(machine.files, reached.host.entry, own_socket())
     if report.error:
         yield _not_removed(f"{machine.name}: {report.error}")
-    places = {path for each in report.instances for path in Running(each, machine, None).lock_places()}
+    places = {path for each in report.instances for path in RunningOpensm(each, machine, None).lock_places()}
     for path in sorted(places):
         try:
             machine.files.stat(lock_file(path))
@@ -102,7 +102,7 @@ def _not_removed(error: object) -> str:
     )
 
 
-def _take_one(writer: ChangeWriter, running: Running, clock: Clock) -> bool:
+def _take_one(writer: ChangeWriter, running: RunningOpensm, clock: Clock) -> bool:
     """Take the lock of one OpenSM beside the first of its files where a lock can be made; return whether the lock is
     new."""
     for path in running.lock_places():

@@ -16,7 +16,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.managers.files.opensm_file import NotSeenByOpensm, OpensmFile
 from ibkeys.managers.opensm.references import key_references
-from ibkeys.managers.site import Running, verify_master
+from ibkeys.managers.site import RunningOpensm, verify_master
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.store.journal import FileEntry, RunningOperation
 
@@ -37,8 +37,8 @@ class OpensmFiles:
 
     writer: ChangeWriter
     manager: Manager | None
-    master: Running
-    to_signal: list[Running]
+    master: RunningOpensm
+    to_signal: list[RunningOpensm]
     files: list[OpensmFile]
     verify_options: Callable[[], None]
     check_stop: Callable[[], None]

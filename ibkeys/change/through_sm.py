@@ -27,14 +27,14 @@ from ibkeys.managers.instance import Instance
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.opensm.effective_options import EffectiveOption
 from ibkeys.managers.report import SmReport
-from ibkeys.managers.site import MASTER, FoundSms, ReachedHost, Running, find_sms, stale
+from ibkeys.managers.site import MASTER, FoundSms, ReachedHost, RunningOpensm, find_sms, stale
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
 from ibkeys.store.journal import Journal
 
 POLLING: Final = ("polling_retry_number", "sminfo_polling_timeout")
 """The options that decide when a standby takes over."""
-ReadOptions = Callable[[Running, OpensmFile], tuple[Mapping[str, EffectiveOption], list[str]]]
+ReadOptions = Callable[[RunningOpensm, OpensmFile], tuple[Mapping[str, EffectiveOption], list[str]]]
 """A function that returns the options of an OpenSM that a change depends on, and notes on uncertain ones; raises
 UsageError."""
 
@@ -81,7 +81,7 @@ class ManagedOpensm:
     """One OpenSM that takes part in a change of keys. ``sm``: its SM in the fabric; ``file``: its options file, which
     others of its host may share; ``options``: the options that the change depends on."""
 
-    running: Running
+    running: RunningOpensm
     sm: Manager
     file: OpensmFile
     options: Mapping[str, EffectiveOption]

@@ -14,7 +14,7 @@ from ibkeys.cli.documents.field import Document
 from ibkeys.cli.exits import say, write
 from ibkeys.cli.given import given_options, is_from_site
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import ChangeOptions, Changing
+from ibkeys.cli.options import ChangeOptions, ConsentOptions
 from ibkeys.cli.render import heading_of, write_json, write_rows
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.errors import Refused, UsageError
@@ -40,7 +40,7 @@ class ShownChange(ABC):
 
     writer: ChangeWriter
     plan: Plan
-    consent: Changing
+    consent: ConsentOptions
     format: str
 
     def carry_out(self) -> int:
@@ -116,7 +116,7 @@ class ShownChange(ABC):
 
 
 def writer_of(
-    fabric: LiveFabric, command: str, consent: Changing, continued: int | None = None, subject: str = ""
+    fabric: LiveFabric, command: str, consent: ConsentOptions, continued: int | None = None, subject: str = ""
 ) -> ChangeWriter:
     """Return the writer of a changing command, with the user's consent and the options for the journal.
 
@@ -147,7 +147,7 @@ def say_would_be_refused(objections: Iterable[Objection]) -> None:
 
 
 def confirm(
-    consent: Changing,
+    consent: ConsentOptions,
     show: Callable[[], None] = lambda: None,
     question: str = "Make this change?",
     questions: Sequence[Question] = (),
@@ -175,7 +175,7 @@ def confirm(
             raise Refused("nothing was changed: the answer was not yes", _CONFIRMATION)
 
 
-def require_typed_method(consent: Changing, choice: MethodChoice | None) -> None:
+def require_typed_method(consent: ConsentOptions, choice: MethodChoice | None) -> None:
     """Raise Refused if ibkeys chose the method of a change and the user cannot confirm this choice.
 
     The user cannot confirm it with --yes, or without a terminal. A dry run needs no confirmation. *choice*: the choice
@@ -197,7 +197,7 @@ def show_method(put: Callable[[str], None], method: str, choice: MethodChoice | 
         put(f"method: {method} (site file)")
 
 
-def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], operation: str) -> int:
+def end_overtaken(consent: ConsentOptions, why: str | None, close: Callable[[], str], operation: str) -> int:
     """Close an operation whose values another program or administrator has changed; return the exit code.
 
     *why*: the reason for closing it; None if there is none. *close* closes the operation and returns its name.
@@ -210,7 +210,7 @@ def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], 
     return end_record(consent, close)
 
 
-def end_record(consent: Changing, close: Callable[[], str]) -> int:
+def end_record(consent: ConsentOptions, close: Callable[[], str]) -> int:
     """Ask for confirmation, close an operation, and return the exit code. *close* closes it and returns its name.
 
     A dry run closes nothing. Raises Refused without confirmation.

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ibkeys.cli.documents.field import NOTHING, CsvRows, Document, Field, JsonRow
 from ibkeys.cli.exits import clean, write, write_each, write_exact
-from ibkeys.cli.screen.colour import Painted, paint
+from ibkeys.cli.screen.colour import ColouredValue, paint
 from ibkeys.cli.screen.lines import keep_whole, width_of
 from ibkeys.cli.screen.tables import JOINED, Cell, CellLine, table_layout
 
@@ -113,7 +113,7 @@ def _with_apostrophes(text: str) -> str:
 class OneLine:
     """Several coloured values that share one line of a cell, if there is room."""
 
-    values: tuple[Painted, ...]
+    values: tuple[ColouredValue, ...]
 
 
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -155,7 +155,7 @@ def _lines(value: Any) -> Cell:
 
 
 def _line(value: Any) -> CellLine:
-    if isinstance(value, Painted):
+    if isinstance(value, ColouredValue):
         return CellLine(_cell(value.value), value.role)
     if isinstance(value, OneLine):
         parts = tuple((_cell(each.value), each.role) for each in value.values)

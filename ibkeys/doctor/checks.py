@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class DoctorSubjects:
     """The subjects of the checks. ``simulated``: the backend of a simulated subnet, "" for the devices of this host.
 
     ``security_keys``: the folder of key files that is used, None without one. ``open_fabric``: opens the fabric that
@@ -38,7 +38,7 @@ class Examined:
     host_knows: Callable[[], Sequence[str]]
 
 
-def check_devices(examined: Examined) -> Iterator[ProbeResult]:
+def check_devices(examined: DoctorSubjects) -> Iterator[ProbeResult]:
     """Yield the checks of libibumad, the kernel module and the devices."""
     if examined.simulated:
         about = f"a simulated subnet ({examined.simulated}); devices of this host are not examined"
@@ -47,7 +47,7 @@ def check_devices(examined: Examined) -> Iterator[ProbeResult]:
         yield from probe.probe()
 
 
-def check_subnet(examined: Examined) -> Iterator[ProbeResult]:
+def check_subnet(examined: DoctorSubjects) -> Iterator[ProbeResult]:
     """Yield the checks of key files, this host's OpenSMs, the local port, its subnet manager and the stores. With a
     simulated subnet this host is not examined, and its stores only if the subnet could be opened.
     """

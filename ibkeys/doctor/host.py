@@ -20,7 +20,7 @@ from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.policy_checks import check_policy
 from ibkeys.managers.report import HostReport, assign_ports, report_on_host
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal
 from ibkeys.store.opensm import MKEY_FILE, read_key_files
@@ -64,7 +64,7 @@ def check_this_host(facts: HostFacts, journal: Path | None) -> Iterator[ProbeRes
 
 def check_locks(host: HostReport) -> Iterator[ProbeResult]:
     """Yield a check for each lock on this host, with the run that holds it or that was interrupted while it held it."""
-    places = {path for each in host.instances for path in Running(each, THIS, None).lock_places()}
+    places = {path for each in host.instances for path in RunningOpensm(each, THIS, None).lock_places()}
     for path in sorted(places):
         file = lock_file(path)
         try:

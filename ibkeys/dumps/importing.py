@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.dumps.facts import PortFacts
-from ibkeys.dumps.joining import FileFacts, Joined, join
+from ibkeys.dumps.joining import DescribedFabric, FileFacts, join
 from ibkeys.dumps.kinds import kind_of, read_file
 from ibkeys.dumps.routes import lay_routes, start_of
 from ibkeys.errors import EncodeError, FileFormatError, UsageError
@@ -100,7 +100,7 @@ def _read(path: Path, owner: PortFacts | None) -> FileFacts:
 
 
 def _about(
-    joined: Joined, files: Sequence[ImportedFile], start: Port | None, fingerprints: Fingerprints
+    joined: DescribedFabric, files: Sequence[ImportedFile], start: Port | None, fingerprints: Fingerprints
 ) -> SnapshotOrigin:
     times = sorted(each.written for each in files)
     infos = [PortInfo(port.info) for port in joined.fabric.end_ports() if port.info is not None]
@@ -128,7 +128,7 @@ def _few(notes: Sequence[str]) -> list[str]:
     return [*notes[:_SAMPLE], f"{counted(len(notes) - _SAMPLE, 'more remark')} like these"]
 
 
-def _name_unread(joined: Joined) -> None:
+def _name_unread(joined: DescribedFabric) -> None:
     """Add a trouble for each attribute that a sweep would have read and no file has."""
     fabric = joined.fabric
     for node in fabric.nodes:
@@ -148,6 +148,6 @@ def _name_unread(joined: Joined) -> None:
             fabric.troubles.append(Trouble(port, _NO_LINKS, NodeInfo.name, "not-in-file"))
 
 
-def _add_unread(joined: Joined, port: Port, attribute: str) -> None:
+def _add_unread(joined: DescribedFabric, port: Port, attribute: str) -> None:
     why = joined.why.get((port, attribute), f"{attribute} is in no imported file")
     joined.fabric.troubles.append(Trouble(port, why, attribute, "not-in-file"))

@@ -49,7 +49,7 @@ class FileFacts:
 
 
 @dataclass(slots=True)
-class Joined:
+class DescribedFabric:
     """The fabric that files describe.
 
     ``origins``: the file that an attribute of a port is from, as its place in the list of files. ``sm_view``: the SM's
@@ -65,7 +65,7 @@ class Joined:
     notes: list[str] = field(default_factory=list)
 
 
-def join(files: Sequence[FileFacts]) -> Joined:
+def join(files: Sequence[FileFacts]) -> DescribedFabric:
     """Return the fabric that *files* describe together; nothing in it has a route yet.
 
     Raises FileFormatError if no file names a node, if two files contradict each other about a node, or if there are
@@ -87,7 +87,7 @@ class _Joiner:
         named."""
         self.names = [each.name for each in files]
         self.is_sm = [each.about.is_sm for each in files]
-        self.joined = Joined(lists_links=any(each.facts.links is not None for each in files))
+        self.joined = DescribedFabric(lists_links=any(each.facts.links is not None for each in files))
         self.by_guid: dict[int, Node] = {}
         self.blocks: dict[Port, tuple[int, dict[int, bytes]]] = {}
         """Port → the place of the first file with blocks of its P_Key table, and the blocks of all files by number."""

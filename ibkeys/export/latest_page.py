@@ -29,7 +29,7 @@ class MetricsPage:
         return cls(render([*sweep_families(sweep), *families]), render(sweep_families(overdue)))
 
 
-class Latest:
+class CurrentPage:
     """The current page. One thread may call `publish`; any thread may call `page`.
 
     *patience*: seconds for which a page is shown; None: forever. If no new page has come by then, the numbers of the

@@ -13,7 +13,7 @@ from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.matching import MatchKey, blind_ports, match_key, nodes_of, ports_of, unseen_in
 from ibkeys.topology.model import Topology
-from ibkeys.topology.moves import Moves, Unknown
+from ibkeys.topology.moves import Moves, UnknownFact
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.recabling import what_moved
 
@@ -78,7 +78,7 @@ class Comparison:
     links_removed: list[tuple[Port, Port]] = field(default_factory=list)
     moves: Moves = field(default_factory=Moves)
     changes: list[Difference] = field(default_factory=list)
-    unknown: list[Unknown] = field(default_factory=list)
+    unknown: list[UnknownFact] = field(default_factory=list)
     keys_comparable: bool = True
     keys_hidden: list[Port] = field(default_factory=list)
 
@@ -156,7 +156,7 @@ def _only_in(
     for key, node in nodes_of(fabric).items():
         if node in unseen:
             why = f"nothing answered there in the {which} snapshot: it did not answer, or is behind a node that did not"
-            result.unknown.append(Unknown(node.first_end_port(), "the node", why))
+            result.unknown.append(UnknownFact(node.first_end_port(), "the node", why))
         elif key not in theirs:
             nodes.append(node)
     blind, gone = blind_ports(other), []
@@ -165,7 +165,7 @@ def _only_in(
             continue
         if blind & link and not linked & link:
             why = f"the far end did not answer in the {which} snapshot"
-            result.unknown.append(Unknown(ends[0], f"the link to {ends[1]}", why))
+            result.unknown.append(UnknownFact(ends[0], f"the link to {ends[1]}", why))
         else:
             gone.append(ends)
     return nodes, gone
@@ -181,14 +181,16 @@ def _links(fabric: Topology) -> dict[frozenset[MatchKey], tuple[Port, Port]]:
 
 def _compare_ports(result: Comparison, old: Port, new: Port, numbers: Numbers | None) -> None:
     if old.info is None or new.info is None:
-        result.unknown.append(Unknown(new, "PortInfo", "it was not read in " + _snapshot_without(old.info, new.info)))
+        result.unknown.append(
+            UnknownFact(new, "PortInfo", "it was not read in " + _snapshot_without(old.info, new.info))
+        )
     else:
         if new.is_end_port and "hidden" in (old.m_key_state, new.m_key_state):
             result.keys_hidden.append(new)
         result.changes += _port_info_changes(old, new, numbers)
     before, after = old.occupied, new.occupied
     if before is None or after is None:
-        result.unknown.append(Unknown(new, "P_KeyTable", "it was not read in " + _snapshot_without(before, after)))
+        result.unknown.append(UnknownFact(new, "P_KeyTable", "it was not read in " + _snapshot_without(before, after)))
     elif before != after:
         result.changes += table_changes(new, before, after)
 

@@ -52,7 +52,7 @@ from ibkeys.managers.files.options_files import explain_missing_opensm, options_
 from ibkeys.managers.opensm.edit import NewValue
 from ibkeys.managers.opensm.effective_options import EffectiveOption
 from ibkeys.managers.opensm.options_file import read_options
-from ibkeys.managers.site import KEPT_HOSTS, FoundSms, Running, reach, to_json
+from ibkeys.managers.site import KEPT_HOSTS, FoundSms, RunningOpensm, reach, to_json
 from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.printable import counted, named
@@ -272,7 +272,7 @@ def _options_files(found_sms: FoundSms, notes: list[str]) -> list[OpensmFile]:
     return merge_files(files)
 
 
-def _refuse_command_line(running: Running, settings: Mapping[str, EffectiveOption]) -> None:
+def _refuse_command_line(running: RunningOpensm, settings: Mapping[str, EffectiveOption]) -> None:
     """Raise Refused (`_REFUSAL`) if the command line of an OpenSM sets partition enforcement."""
     if any(setting.source == "command line" for setting in settings.values()):
         raise Refused(

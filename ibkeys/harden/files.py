@@ -25,7 +25,7 @@ from ibkeys.managers.files.listeners import hindrance_to_closing, is_usable_alon
 from ibkeys.managers.files.options_files import REFUSAL
 from ibkeys.managers.instance import Role
 from ibkeys.managers.opensm.process import opensm_config
-from ibkeys.managers.site import Running, reach
+from ibkeys.managers.site import RunningOpensm, reach
 from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.store.cut_off_operations import close_cut_off, is_any_cut_off
 from ibkeys.store.journal import FileImage
@@ -66,7 +66,7 @@ class FileStep(HardeningStep):
             [note for running in runnings for note in _notes_on_umask(running)] if "keys" in self.roles else (),
         )
 
-    def open_files(self, running: Running) -> Iterator[_OpenFile]:
+    def open_files(self, running: RunningOpensm) -> Iterator[_OpenFile]:
         """Yield the files and folders of an OpenSM to which other users have access, with the rollback of each. Left
         out are those that the OpenSM could not use without that access, and an options file without a key. Raises
         FileError for a file that cannot be examined, Refused (`REFUSAL`) for a folder that cannot be closed,
@@ -119,7 +119,7 @@ class _OpenFile:
     ``image``: the file's data in the journal.
     """
 
-    running: Running
+    running: RunningOpensm
     role: Role
     place: Path
     words: str
@@ -136,12 +136,12 @@ KEY_FILES: Final = FileStep(
 )
 
 
-def _has_key(running: Running, fact: FileFact) -> bool:
+def _has_key(running: RunningOpensm, fact: FileFact) -> bool:
     seen = running.machine.look(running.place_of("options")[0])
     return seen.data is not None and opensm_config(fact, seen.data).holds_key
 
 
-def _notes_on_umask(running: Running) -> Iterator[str]:
+def _notes_on_umask(running: RunningOpensm) -> Iterator[str]:
     """Yield a note if the umask of an OpenSM lets other users read the files that it creates."""
     umask = running.instance.process.umask
     if umask is None or umask & _UMASK != _UMASK:

@@ -169,7 +169,7 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
     """
     layout = ATTRIBUTES_BY_NAME.get(attribute) if attribute else None
     if attribute and layout is None:
-        raise UsageError(f"attribute {attribute!r} is not known; known: {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
+        raise UsageError(f"there is no attribute {attribute!r}; choose from {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
     if layout is None and _is_short_sa_mad(raw):
         known = SA_ATTRIBUTES.get(int.from_bytes(raw[16:18]))
         layout = known if known and len(raw) >= SA_HEADER_SIZE + known.size else None

@@ -128,7 +128,7 @@ def _check_table(where: str, entry: Any, kinds: Mapping[str, type]) -> None:
         raise UsageError(f"{where} is not a table")
     for name, value in entry.items():
         if name not in kinds:
-            raise UsageError(f"{where}: {name[:40]!r} is not known; known are {', '.join(kinds)}")
+            raise UsageError(f"{where}: {name[:40]!r} is not a setting; choose from {', '.join(kinds)}")
         if type(value) is not kinds[name]:
             raise UsageError(f"{where}: {name} has to be {_KIND_WORDS[kinds[name]]}")
         if isinstance(value, str) and "\0" in value:

@@ -56,7 +56,7 @@ class ReachedHost:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningOpensm:
     """A running OpenSM. ``machine``: its host. ``manager``: the SM of the fabric that it is; None if not known."""
 
     instance: Instance
@@ -186,7 +186,7 @@ class FoundSms:
     """
 
     report: SmReport
-    sms: Sequence[tuple[Manager, Running | None]]
+    sms: Sequence[tuple[Manager, RunningOpensm | None]]
 
     @property
     def manager(self) -> Manager:
@@ -194,18 +194,18 @@ class FoundSms:
         return self.sms[-1][0]
 
     @property
-    def master(self) -> Running:
+    def master(self) -> RunningOpensm:
         """The OpenSM of the master, which must be known."""
         running = self.sms[-1][1]
         assert running is not None  # `find_sms` raises Refused if the master's OpenSM was not found
         return running
 
     @property
-    def opensms(self) -> list[Running]:
+    def opensms(self) -> list[RunningOpensm]:
         """The OpenSMs on hosts that were examined, a master last."""
         return [running for _, running in self.sms if running is not None]
 
-    def non_masters(self) -> Sequence[tuple[Manager, Running | None]]:
+    def non_masters(self) -> Sequence[tuple[Manager, RunningOpensm | None]]:
         """Return all SMs but the master, each with its OpenSM."""
         return self.sms[:-1]
 
@@ -224,11 +224,11 @@ def find_sms(
         master_in(report)
     machines = {each.machine.name: each.machine for each in reversed(reached)}
     by_port_guid = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
-    sms: list[tuple[Manager, Running | None]] = []
+    sms: list[tuple[Manager, RunningOpensm | None]] = []
     for manager in report.managers or ():
         instance = by_port_guid.get(manager.guid)
         if manager.state != "not active":
-            running = None if instance is None else Running(instance, machines[instance.host], manager)
+            running = None if instance is None else RunningOpensm(instance, machines[instance.host], manager)
             sms.append((manager, running))
     return FoundSms(report, sorted(sms, key=lambda each: each[0].is_master))
 

@@ -41,7 +41,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Joins:
+class JoinFinding:
     """The members of one partition that can or cannot join its broadcast group.
 
     ``base`` and ``name``: the number and name of the partition. ``ipoib``: whether the policy marks it ipoib.
@@ -130,8 +130,8 @@ class Joins:
 
 def find_joins(
     policy: Policy, findings: Iterable[GroupFinding], fabric: Topology, own_p_keys: Collection[int]
-) -> list[Joins]:
-    """Return a `Joins` for each partition of *policy*, in the order of the policy.
+) -> list[JoinFinding]:
+    """Return a `JoinFinding` for each partition of *policy*, in the order of the policy.
 
     *findings*: the result of `compare_groups` with groups of the SA. *fabric*: swept with its P_Key tables.
     *own_p_keys*: the P_Keys of the port that queried the SA.
@@ -147,7 +147,7 @@ def find_joins(
         members = tuple(port for port in hosts if any(key.partition == base for _, key in port.occupied or ()))
         refused = tuple(each for port in members if group is not None and (each := _refusal(port, group)) is not None)
         is_visible = base in own
-        joins.append(Joins(base, partition.name, partition.ipoib, group, is_visible, members, refused, unread))
+        joins.append(JoinFinding(base, partition.name, partition.ipoib, group, is_visible, members, refused, unread))
     return joins
 
 

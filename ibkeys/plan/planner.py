@@ -33,7 +33,7 @@ from ibkeys.plan.model import (
     SmOptions,
 )
 from ibkeys.plan.outcome import reach_of_plan
-from ibkeys.plan.tables.layout import Placed, place
+from ibkeys.plan.tables.layout import PlacedTable, place
 from ibkeys.plan.tables.leaf_ports import LeafPorts
 from ibkeys.plan.tables.plan_builder import PlanBuilder, Table, key_of
 from ibkeys.printable import counted
@@ -91,7 +91,7 @@ class _Planner:
     builder: PlanBuilder
     leaves: LeafPorts
     moves: list[IndexMove] = field(default_factory=list)
-    layouts: dict[tuple[object, ...], Placed] = field(default_factory=dict)
+    layouts: dict[tuple[object, ...], PlacedTable] = field(default_factory=dict)
     shared_guids: set[int] = field(default_factory=set)
 
     def plan(self, full: bool) -> PartitionPlan:

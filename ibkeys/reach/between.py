@@ -40,7 +40,7 @@ class Crossing(NamedTuple):
 _PASSES: Final = Crossing(True)
 
 
-class Between:
+class StoppedPackets:
     """The packets that the ports on *links* stop, by one reading of the inbound check.
 
     *by_tables*: whether packets take the routes of the forwarding tables that were read; False: any route.

@@ -13,7 +13,7 @@ from typing import Final
 from ibkeys.keys.pkey import DEFAULT_FULL, DEFAULT_INBOUND_CHECK
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
-from ibkeys.reach.between import Between
+from ibkeys.reach.between import StoppedPackets
 from ibkeys.reach.links import CheckingPort, LinkChecks, SwitchLinks
 from ibkeys.topology.enforcement import Direction, inactive_end, leaf_of
 from ibkeys.topology.model import Topology
@@ -50,12 +50,12 @@ class RawWay:
 
 
 class RawPackets:
-    """The filters of raw packets in *fabric*. *by_tables*: see `Between`."""
+    """The filters of raw packets in *fabric*. *by_tables*: see `StoppedPackets`."""
 
     def __init__(self, fabric: Topology, by_tables: bool = True) -> None:
         # A filter drops every packet, as an empty table does. So any P_Key gives the same answer, by either reading of
         # the inbound check.
-        self._between = Between(SwitchLinks(fabric, _checks_of), DEFAULT_INBOUND_CHECK, by_tables)
+        self._between = StoppedPackets(SwitchLinks(fabric, _checks_of), DEFAULT_INBOUND_CHECK, by_tables)
 
     def way(self, source: Port, destination: Port) -> RawWay:
         """Return whether raw packets from *source* reach *destination*, and which switch ports drop them.

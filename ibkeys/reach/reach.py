@@ -24,7 +24,7 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck, PKey
-from ibkeys.reach.between import Between
+from ibkeys.reach.between import StoppedPackets
 from ibkeys.reach.forms import LIMITED, PortForms, Standing, forms_in, keys_of, passing, traffic
 from ibkeys.reach.links import SwitchLinks
 from ibkeys.reach.places import EndPortGroups
@@ -121,7 +121,7 @@ class Reach:
                 self.not_active.append(end)
             (self.unread if unread_for(port) else self.ports).append(port)
         self._links = SwitchLinks(fabric, end_ports=[*self.ports, *self.unread])
-        self._between = {check: Between(self._links, check, not adaptive_routing) for check in INBOUND_CHECKS}
+        self._between = {check: StoppedPackets(self._links, check, not adaptive_routing) for check in INBOUND_CHECKS}
         groups: dict[StandingSet, PortGroup] = {}
         for port in self.ports:
             profile = _profile(port, self._between[inbound_check])
@@ -315,7 +315,7 @@ class Reach:
     def why(self, a: Port, b: Port) -> PairVerdict:
         """Return the proof for two different end ports: whether they can talk, by which P_Keys, and which ports stop
         packets."""
-        if_adaptive = Between(self._links, self.inbound_check, by_tables=False)
+        if_adaptive = StoppedPackets(self._links, self.inbound_check, by_tables=False)
         return prove(a, b, self.inbound_check, self._between, if_adaptive)
 
     @cached_property
@@ -346,7 +346,7 @@ class Reach:
         return found
 
 
-def _profile(port: Port, between: Between) -> StandingSet:
+def _profile(port: Port, between: StoppedPackets) -> StandingSet:
     inbound, outbound = _leaf_tables(port)
     found = []
     for partition, holds in forms_in(port).items():
@@ -361,7 +361,7 @@ def _profile(port: Port, between: Between) -> StandingSet:
     return frozenset(found)
 
 
-def _depends(port: Port, profile: StandingSet, readings: Sequence[Between]) -> bool:
+def _depends(port: Port, profile: StandingSet, readings: Sequence[StoppedPackets]) -> bool:
     """Return whether some packets of a port pass by one reading of the inbound check only.
 
     *readings*: the checks between switches, one for each reading.

@@ -19,7 +19,7 @@ from ibkeys.keys.pkey import (
     match_inbound,
     may_talk,
 )
-from ibkeys.reach.between import Between
+from ibkeys.reach.between import StoppedPackets
 from ibkeys.topology.enforcement import (
     INBOUND,
     OUTBOUND,
@@ -161,7 +161,11 @@ class PairVerdict:
 
 
 def prove(
-    a: Port, b: Port, inbound_check: InboundCheck, between: Mapping[InboundCheck, Between], if_adaptive: Between
+    a: Port,
+    b: Port,
+    inbound_check: InboundCheck,
+    between: Mapping[InboundCheck, StoppedPackets],
+    if_adaptive: StoppedPackets,
 ) -> PairVerdict:
     """Return the proof for two different end ports whose tables were read.
 
@@ -192,7 +196,7 @@ def keys_held(port: Port) -> list[PKey]:
     return list(dict.fromkeys(key for _, key in port.occupied or ()))
 
 
-def find_matches(a: Port, b: Port, between: Between) -> tuple[Match, ...]:
+def find_matches(a: Port, b: Port, between: StoppedPackets) -> tuple[Match, ...]:
     """Return the P_Keys of two end ports that match, with the checks of packets with them."""
     there, back = ({key: _checks(*ends, key, between) for key in keys_held(ends[0])} for ends in ((a, b), (b, a)))
     return tuple(
@@ -204,7 +208,7 @@ def find_matches(a: Port, b: Port, between: Between) -> tuple[Match, ...]:
 
 
 def _checks(
-    source: Port, destination: Port, key: PKey, between: Between
+    source: Port, destination: Port, key: PKey, between: StoppedPackets
 ) -> tuple[tuple[PacketCheck, ...], OnSomeRoutes]:
     """Return the checks of packets with *key* from one port to another: on every route, and on some routes only.
 

@@ -16,7 +16,7 @@ from ibkeys.rehearse.key_files import place_key_files
 from ibkeys.rehearse.opensm_options import POLICY, rehearsal_options
 from ibkeys.rehearse.opensm_run import OpensmRun
 from ibkeys.rehearse.site_opensm import SiteOpensm
-from ibkeys.rehearse.surprises import before_the_start
+from ibkeys.rehearse.surprises import notes_before_start
 from ibkeys.rehearse.twin import Twin
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
@@ -120,7 +120,7 @@ def place_opensm(
         elif name == POLICY:
             where = "in the bundle" if opensm.packed is not None else f"at {opensm.path(path)}"
             notes.append(f"OpenSM finds no policy {where}, so every port is a full member of the default partition")
-    notes += before_the_start(twin.subnet, options, m_key if m_key.is_zero else keys.of(m_key))
+    notes += notes_before_start(twin.subnet, options, m_key if m_key.is_zero else keys.of(m_key))
     if opensm.packed is not None:
         _unpack_key_files(opensm.packed, folder / _CACHE)
         opensm = replace(opensm, cache=folder / _CACHE)

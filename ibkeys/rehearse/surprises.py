@@ -1,5 +1,5 @@
-"""Notes on facts of the fabric and options of OpenSM because of which OpenSM acts otherwise than a plan expects. They
-name the ports."""
+"""Notes on conditions of the fabric and options of OpenSM under which OpenSM does not do what a plan expects. They name
+the ports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ibkeys.sim.subnet import Subnet
 _MOST = 3
 
 
-def before_the_start(subnet: Subnet, options: OptionsFile, m_key: MKey) -> Iterator[str]:
+def notes_before_start(subnet: Subnet, options: OptionsFile, m_key: MKey) -> Iterator[str]:
     """Yield notes on nodes that share a GUID, on options of OpenSM, and on M_Keys that the snapshot does not show.
     *options*: the options of the site's OpenSM; *m_key*: the key that replaces its option m_key."""
     nodes: dict[int, list[SimNode]] = {}

@@ -19,7 +19,7 @@ from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.files.options_files import REFUSAL
 from ibkeys.managers.opensm.effective_options import EffectiveOption
 from ibkeys.managers.opensm.options_file import read_options
-from ibkeys.managers.site import ReachedHost, Running
+from ibkeys.managers.site import ReachedHost, RunningOpensm
 from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.printable import named
 from ibkeys.topology.model import Topology
@@ -62,7 +62,7 @@ def find_sm_key_managers(
     return managers
 
 
-def _read_options(running: Running, file: OpensmFile) -> tuple[Mapping[str, EffectiveOption], list[str]]:
+def _read_options(running: RunningOpensm, file: OpensmFile) -> tuple[Mapping[str, EffectiveOption], list[str]]:
     """Return the options that decide when a standby takes over, and no notes. Raises UsageError if it cannot be
     verified that the process is an OpenSM, Refused (`REFUSAL`) if its command line has one of the keys."""
     instance = running.instance

@@ -25,7 +25,7 @@ from ibkeys.keys.smkey import SMKey
 from ibkeys.managers.files.journaled import remove_left_overs
 from ibkeys.managers.files.listeners import remove_others_rights
 from ibkeys.managers.opensm.edit import NewValue
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 from ibkeys.printable import named
 from ibkeys.smkeys.key_holders import SmKeyKind, keys_in
 from ibkeys.smkeys.overtaken import files_with_foreign_keys, store_found_keys
@@ -141,7 +141,7 @@ class SmKeyRun:
         """Seconds after which the last standby takes over from a master with another sm_key, 0 with one SM."""
         return max(self.managers.takeover_seconds, default=0.0)
 
-    def _close_log(self, opensm: Running, user: int) -> None:
+    def _close_log(self, opensm: RunningOpensm, user: int) -> None:
         log = opensm.instance.files["log"]
         if log.place is not None and log.fact is not None and remove_others_rights(opensm.machine, log.place, user):
             self.notes.append(

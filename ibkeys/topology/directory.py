@@ -29,7 +29,7 @@ def _place(port: Port) -> tuple[Any, ...]:
     return node.is_switch, natural(node.description or ""), node.guid, port.num
 
 
-class NotFound(AddressError):
+class NoPortFound(AddressError):
     """No port was found for a word. ``words``: the words or names that were not found; ``hint``: the end of the
     message, with similar names."""
 
@@ -37,9 +37,9 @@ class NotFound(AddressError):
         super().__init__(f"{message}{hint}")
         self.without_hint, self.words, self.hint = message, words, hint
 
-    def advised(self, advice: str) -> NotFound:
+    def advised(self, advice: str) -> NoPortFound:
         """Return this error with *advice* before the similar names."""
-        return NotFound(f"{self.without_hint}; {advice}", self.words, self.hint)
+        return NoPortFound(f"{self.without_hint}; {advice}", self.words, self.hint)
 
 
 class Directory:
@@ -65,8 +65,8 @@ class Directory:
         else is a name (`ibkeys.topology.names.patterns`). A whole node description is taken as it is. If *word* is a
         set, every name or GUID of the set must be found.
 
-        Raises NotFound, with similar names; AddressError for an invalid GUID, LID or pattern, and for a name of several
-        switches before ``:3``.
+        Raises NoPortFound, with similar names; AddressError for an invalid GUID, LID or pattern, and for a name of
+        several switches before ``:3``.
         """
         if word in self.by_description:
             return list(self.by_description[word])
@@ -79,18 +79,18 @@ class Directory:
         return behind if behind is not None else self._by_pattern(word)
 
     def find_all(self, words: Iterable[str]) -> dict[str, list[Port]]:
-        """Return the ports of each of *words*. Raises NotFound, which names all words that were not found;
+        """Return the ports of each of *words*. Raises NoPortFound, which names all words that were not found;
         AddressError."""
         found: dict[str, list[Port]] = {}
-        missing: list[NotFound] = []
+        missing: list[NoPortFound] = []
         for word in words:
             try:
                 found[word] = self.find(word)
-            except NotFound as error:
+            except NoPortFound as error:
                 missing.append(error)
         if missing:
             words_missing = tuple(word for error in missing for word in error.words)
-            raise missing[0] if len(missing) == 1 else NotFound("; ".join(map(str, missing)), words_missing)
+            raise missing[0] if len(missing) == 1 else NoPortFound("; ".join(map(str, missing)), words_missing)
         return found
 
     def switch_port(self, port: Port) -> str | None:
@@ -147,7 +147,7 @@ class Directory:
         port = switches[0].ports.get(int(match[2]))
         peer = port.peer if port is not None else None
         if port is None or port.num == 0 or peer is None:
-            raise NotFound(f"{word!r}: nothing is linked to that port, or the far end was not read", (word,))
+            raise NoPortFound(f"{word!r}: nothing is linked to that port, or the far end was not read", (word,))
         return [peer.end_port]
 
     def _switches(self, name: str) -> list[Node]:
@@ -162,7 +162,7 @@ class Directory:
             raise self._not_found([], word)
         return ports
 
-    def _not_found(self, hosts: Sequence[str], word: str) -> NotFound:
+    def _not_found(self, hosts: Sequence[str], word: str) -> NoPortFound:
         there = {port.node.description or "" for host in hosts for port in self.by_host.get(host, ())}
         if there:  # the host is there, and has no such device
             hint = did_you_mean_one_of(sorted(there, key=natural), _NEAR)
@@ -172,7 +172,7 @@ class Directory:
         if troubles:
             hint += f" ({counted(troubles, 'port')} could not be read: see discover)"
         kind = "GUID" if word.startswith("0x") else "name"
-        return NotFound(f"{clean(word)!r}: nothing that was read has this {kind}", tuple(hosts) or (word,), hint)
+        return NoPortFound(f"{clean(word)!r}: nothing that was read has this {kind}", tuple(hosts) or (word,), hint)
 
 
 def require_distinct(ports: Iterable[Port]) -> None:

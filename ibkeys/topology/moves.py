@@ -109,7 +109,7 @@ _NOBODY: frozenset[Node] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownFact:
     """A fact about a port that could not be determined. ``what``: the fact. ``why``: the reason."""
 
     port: Port
@@ -123,7 +123,7 @@ class Moves:
     separately."""
 
     moved: list[Move] = field(default_factory=list)
-    unknown: list[Unknown] = field(default_factory=list)
+    unknown: list[UnknownFact] = field(default_factory=list)
 
     @cached_property
     def nodes(self) -> frozenset[Node]:

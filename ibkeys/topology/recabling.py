@@ -15,11 +15,11 @@ from ibkeys.printable import named
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.matching import MatchKey, blind_ports, match_key, nodes_of, unseen_in
 from ibkeys.topology.model import Topology
-from ibkeys.topology.moves import Move, Moves, Pair, Unknown, place_of
+from ibkeys.topology.moves import Move, Moves, Pair, UnknownFact, place_of
 from ibkeys.topology.nodes import Node, Port
 
 WHETHER_MOVED: Final = "whether its cable moved"
-"""The value of `Unknown.what` for a port that may have moved."""
+"""The value of `UnknownFact.what` for a port that may have moved."""
 _REPLACED: Final = "whether it was replaced"
 
 
@@ -187,7 +187,7 @@ class _Classifier:
         return found
 
     def _unknown(self, port: Port, what: str, why: str) -> None:
-        self.found.unknown.append(Unknown(port, what, why))
+        self.found.unknown.append(UnknownFact(port, what, why))
 
 
 def _label(node: Node) -> str:

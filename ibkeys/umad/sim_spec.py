@@ -131,7 +131,7 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
         if name not in _OPTIONS or not equals:
             known = ", ".join(f"{name}=" for name in _OPTIONS)
             hint = " (file names with commas cannot be used)" if not equals else ""
-            raise UsageError(f"unknown option {option!r} of the simulated backend{hint}; known are {known}")
+            raise UsageError(f"unknown option {option!r} of the simulated backend{hint}; choose from {known}")
         if name in values or not value:
             raise UsageError(f"option {name}= of the simulated backend is {'given twice' if value else 'empty'}")
         values[name] = value

@@ -21,7 +21,7 @@ from ibkeys.host.host_lock import FoundLock, find_lock, lock_file
 from ibkeys.host.lock_holder import LockHolder
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.machines.this_host import THIS
-from ibkeys.managers.site import ReachedHost, Running
+from ibkeys.managers.site import ReachedHost, RunningOpensm
 from ibkeys.store.journal import Journal
 from ibkeys.store.origin import this_process
 from tests.fabricsim import subnet, tool
@@ -48,7 +48,9 @@ def writer(tmp_path: Path) -> Callable[..., AbstractContextManager[ChangeWriter]
     return make
 
 
-def running(conf: Path | None, policy: Path | None = None, machine: Machine = THIS, is_master: bool = True) -> Running:
+def running(
+    conf: Path | None, policy: Path | None = None, machine: Machine = THIS, is_master: bool = True
+) -> RunningOpensm:
     """Return an OpenSM with these files."""
     paths = {"options": conf, "policy": policy}
     files = {
@@ -56,7 +58,7 @@ def running(conf: Path | None, policy: Path | None = None, machine: Machine = TH
         for role, path in paths.items()
     }
     instance: Any = SimpleNamespace(name="OpenSM", files=files)
-    return Running(instance, machine, cast(Any, SimpleNamespace(is_master=is_master)))
+    return RunningOpensm(instance, machine, cast(Any, SimpleNamespace(is_master=is_master)))
 
 
 class Noting:
@@ -75,7 +77,7 @@ class Noting:
             raise self.ends
 
 
-def lock_and_fail(writer: ChangeWriter, opensms: list[Running], error: BaseException) -> None:
+def lock_and_fail(writer: ChangeWriter, opensms: list[RunningOpensm], error: BaseException) -> None:
     with writer:
         take_host_locks(writer, opensms)
         raise error

@@ -14,7 +14,7 @@ from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.errors import Refused
 from ibkeys.managers.files.opensm_file import NotSeenByOpensm, OpensmFile
 from ibkeys.managers.machines.this_host import THIS
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 from ibkeys.store.journal import Journal, RunningOperation
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.origin import this_process
@@ -32,14 +32,14 @@ def options_file(path: Path, place: Path) -> OpensmFile:
     path.write_bytes(BEFORE)
     file = OpensmFile.at(THIS, path, os.geteuid())
     instance = cast(Any, SimpleNamespace(name=f"OpenSM of {path.name}", process=None))
-    file.opensms, file.places = [Running(instance, THIS, None)], [place]
+    file.opensms, file.places = [RunningOpensm(instance, THIS, None)], [place]
     return file
 
 
 def opensms(files: list[OpensmFile], machine: Any = THIS) -> OpensmFiles:
     writer = cast(Any, SimpleNamespace(keystore=KeyStore(None)))
     instance = cast(Any, SimpleNamespace(name="OpenSM", process=None))
-    master = Running(instance, machine, None)
+    master = RunningOpensm(instance, machine, None)
     return OpensmFiles(writer, cast(Any, None), master, [], files, lambda: None, lambda: None, "type sm-repair")
 
 

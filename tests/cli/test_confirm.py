@@ -136,7 +136,7 @@ def test_what_is_resumed_is_rolled_back_whole_and_that_is_said(cli: Cli, plan: P
     with waiting(pass_time, clock):
         second = cli("resume", "--yes", "--confirm-within", 60)
     assert second.code == 3
-    assert "all of operation 1 is rolled back then, also what was confirmed before it was resumed" in second.err
+    assert "all of operation 1 is rolled back then, also the part that was confirmed before" in second.err
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
 
 

@@ -47,4 +47,4 @@ def test_without_a_pair_nothing_is_said(cli: Cli, monday: Path, monkeypatch: pyt
     assert "HCA replaced" not in result.out
     assert "ibkeys replace" not in result.err
     assert cli("discover", "-f", "json").json["replaced"] is None
-    assert cli("discover", "--names", "--baseline", monday).error == "--baseline goes without --names"
+    assert cli("discover", "--names", "--baseline", monday).error == "--baseline and --names exclude each other"

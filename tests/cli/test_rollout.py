@@ -234,7 +234,7 @@ def test_a_former_option_that_took_an_operation_names_the_command_without_one_to
 def test_a_first_run_says_whether_each_port_gets_its_own_key(cli: Cli, command: str) -> None:
     result = cli(command, *LEVEL_2, "--yes")
     assert result.code == 2
-    assert "(--same, which stock OpenSM can keep) or each its own (--per-port); -v says more" in result.error
+    assert "add --same for one key on all ports (stock OpenSM can keep it), or --per-port for" in result.error
     assert "--per-port lasts only where no SM runs" in cli(command, *LEVEL_2, "--yes", "-v").err
     assert shown(cli) == {("zero", 0, 0)}
 

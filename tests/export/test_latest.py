@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibkeys.export.family import of_one
-from ibkeys.export.latest_page import Latest, MetricsPage
+from ibkeys.export.latest_page import CurrentPage, MetricsPage
 from ibkeys.export.of_sweep import SweepAttempt
 from tests.export.exposition import parse, value
 
@@ -19,12 +19,12 @@ NODES = of_one("ibkeys_partitions", "Partitions.", 3)
 
 
 def test_before_the_first_reading_there_is_no_page() -> None:
-    assert Latest(10).page() is None
+    assert CurrentPage(10).page() is None
 
 
 def test_the_numbers_of_a_reading_that_is_overdue_go_and_its_times_stay() -> None:
     clock = Clock()
-    latest = Latest(10, clock)
+    latest = CurrentPage(10, clock)
     page = MetricsPage.of(SweepAttempt(1000.0, True, 1000.0, 0.5, 7, 0), [NODES])
     latest.publish(page)
     clock.now += 10
@@ -47,7 +47,7 @@ def test_the_numbers_of_a_reading_that_is_overdue_go_and_its_times_stay() -> Non
 
 def test_without_patience_a_page_stays() -> None:
     clock = Clock()
-    latest = Latest(None, clock)
+    latest = CurrentPage(None, clock)
     latest.publish(MetricsPage.of(SweepAttempt(1000.0, True), [NODES]))
     clock.now += 1e9
     assert b"ibkeys_partitions 3" in (latest.page() or b"")

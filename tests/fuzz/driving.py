@@ -48,7 +48,7 @@ class Slice:
         return self.folder / _COUNTED
 
 
-class Running:
+class RunningOpensm:
     """A slice that runs: it judges, counts and writes down. Use it as a context manager."""
 
     def __init__(self, part: Slice) -> None:
@@ -76,7 +76,7 @@ class Running:
         (folder / f"{name}.txt").write_text(f"{found.target}: {found.place}\n{found.data!r}\n\n{found.report}")
         print(f"finding: {found.target}: {found.place}: {folder / name}", file=sys.stderr, flush=True)
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> RunningOpensm:
         self.judge.__enter__()
         self.part.counted.write_bytes(bytes(8))
         with self.part.counted.open("r+b") as file:
@@ -124,7 +124,7 @@ def by_atheris(part: Slice) -> None:
     part.corpus.mkdir(parents=True, exist_ok=True)
     for data in begin_with(part.target):
         (part.corpus / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
-    running = Running(part)
+    running = RunningOpensm(part)
     words = part.target.words
 
     def change(data: bytes, most: int, seed: int) -> bytes:
@@ -158,7 +158,7 @@ def by_hypothesis(part: Slice) -> None:
     from hypothesis import HealthCheck, Phase, given, seed, settings
 
     inputs = inputs_of(part.target)
-    with Running(part) as running:
+    with RunningOpensm(part) as running:
 
         @seed(part.seed)
         @settings(

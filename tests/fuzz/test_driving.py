@@ -9,7 +9,7 @@ import pytest
 from ibkeys.errors import FileFormatError
 from tests.fuzz.account import Account
 from tests.fuzz.catalogue import TARGETS
-from tests.fuzz.driving import Running, Slice, by_hypothesis, forget, inputs_run
+from tests.fuzz.driving import RunningOpensm, Slice, by_hypothesis, forget, inputs_run
 from tests.fuzz.judge import Judge
 from tests.fuzz.seeds import keep, kept
 from tests.fuzz.target import Choices, Target
@@ -83,7 +83,7 @@ def test_hypothesis_finds_what_is_planted_and_counts(tmp_path: Path) -> None:
 
 def test_each_input_counts_at_once_for_libfuzzer_ends_the_process_within(tmp_path: Path) -> None:
     assert inputs_run(tmp_path) == 0
-    with Running(Slice(target(len), 300, 60, 1, tmp_path)) as running:
+    with RunningOpensm(Slice(target(len), 300, 60, 1, tmp_path)) as running:
         for number in range(1, 4):
             running.one(b"x")
             assert inputs_run(tmp_path) == number

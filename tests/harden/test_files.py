@@ -19,7 +19,7 @@ from ibkeys.harden.step import HardenRequest
 from ibkeys.managers.instance import Instance, InstanceFile, Role, read_instance
 from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.process import OpensmProcess
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 from ibkeys.store.journal import FileImage, Journal
 from tests.cli.conftest import run
 from tests.fabricsim import subnet, tool
@@ -39,14 +39,14 @@ def opensm(tmp_path: Path) -> Instance:
     return read_instance(process, THIS.files)
 
 
-def with_file(opensm: Instance, role: Role, path: Path, place: Path) -> Running:
+def with_file(opensm: Instance, role: Role, path: Path, place: Path) -> RunningOpensm:
     file = InstanceFile(role, path, place, "default", True, THIS.files.stat(place))
     none = InstanceFile("cache" if role == "log" else "log", None, None, "default", True)
     files = {**opensm.files, role: file, none.role: none}
-    return Running(replace(opensm, files=files), THIS, None)
+    return RunningOpensm(replace(opensm, files=files), THIS, None)
 
 
-def open_files(running: Running) -> list[tuple[str, str]]:
+def open_files(running: RunningOpensm) -> list[tuple[str, str]]:
     return [(each.words, each.rollback) for each in cast(Any, FOLDERS).open_files(running)]
 
 

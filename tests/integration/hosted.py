@@ -109,7 +109,7 @@ def _is_opensm(process: int) -> bool:
         return False
 
 
-class Running:
+class RunningOpensm:
     """An OpenSM that goes on. ``policy``: the file that it reads its policy from; ``start`` starts it (again).
 
     *before*: what stands before its command line; *folder*: where it keeps its cache.
@@ -161,20 +161,20 @@ class Running:
 @contextmanager
 def opensm(
     served: Ibsim, text: str | bytes | None, conf: str = "", policy: Path | None = None, *, words: Sequence[str] = ()
-) -> Iterator[Running]:
+) -> Iterator[RunningOpensm]:
     """Run OpenSM with a policy (None: there is no file) until the end of the block. *words*: more of its command
     line."""
     policy = policy or served.folder / "partitions.conf"
     if text is not None:
         policy.write_bytes(text.encode() if isinstance(text, str) else text)
     command = served.opensm_arguments("sweep_interval 0\n" + conf, policy, ("-f", "stdout", "-D", "0x07", *words))
-    running = Running(served, command, policy)
+    running = RunningOpensm(served, command, policy)
     with running_until_the_end(running):
         yield running
 
 
 @contextmanager
-def running_until_the_end(running: Running) -> Iterator[None]:
+def running_until_the_end(running: RunningOpensm) -> Iterator[None]:
     with ExitStack() as stack:
         running.start()
         stack.callback(running.kill)

@@ -16,7 +16,7 @@ from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.journal import Journal, Stage
 from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keystore.keystore import KeyStore
-from tests.integration.hosted import Hosted, Running, is_of_opensm, opensm
+from tests.integration.hosted import Hosted, RunningOpensm, is_of_opensm, opensm
 from tests.integration.ibsim import RUN_TIMEOUT, Library
 from tests.integration.waiting import by_method
 
@@ -72,7 +72,7 @@ class KeyedOpensm(KeyedPorts):
     somebody is there; ``refused``: those of ibkeys that carried a wrong M_Key; ``traps``: traps 256."""
 
     served: Hosted
-    running: Running
+    running: RunningOpensm
     unanswered: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     traps: int = 0

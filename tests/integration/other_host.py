@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.integration.hosted import Running, plan_for
+from tests.integration.hosted import RunningOpensm, plan_for
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.sshd import Sshd
 from tests.integration.subnet import Subnet
@@ -16,7 +16,7 @@ from tests.integration.tenants import GREEN
 class OtherHost:
     """The subnet, its OpenSM, and the way to the host that it runs on."""
 
-    def __init__(self, served: Subnet, running: Running, sshd: Sshd, folder: Path) -> None:
+    def __init__(self, served: Subnet, running: RunningOpensm, sshd: Sshd, folder: Path) -> None:
         self.served, self.running, self.sshd = served, running, sshd
         settings = folder / "sm.toml"
         settings.write_text('[here]\nunit = "no-such-unit"\n')

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.corpus import DATA
-from tests.integration.hosted import Hosted, Running, opensm
+from tests.integration.hosted import Hosted, RunningOpensm, opensm
 from tests.integration.ibsim import ibkeys, ibkeys_environment
 from tests.integration.tenants import TENANTS
 
@@ -23,7 +23,7 @@ MOST: Final = 300.0
 class Site:
     """A fabric whose OpenSM runs, a snapshot of it, and a plan."""
 
-    def __init__(self, served: Hosted, running: Running) -> None:
+    def __init__(self, served: Hosted, running: RunningOpensm) -> None:
         self.served, self.running = served, running
         self.snapshot = served.folder / "fabric.db"
         self.plan = served.folder / "plan.json"

@@ -16,7 +16,7 @@ from ibkeys.managers.instance import DUMP_FILE
 from ibkeys.sim.agents import sma
 from ibkeys.sim.agents.request import INVALID, AgentRequest, SmpAnswer
 from tests.corpus import DATA
-from tests.integration.hosted import Hosted, Running, opensm
+from tests.integration.hosted import Hosted, RunningOpensm, opensm
 from tests.integration.served import Served
 from tests.integration.sshd import Sshd
 from tests.sample import in_soak
@@ -53,7 +53,7 @@ def fabric(start: Start) -> Hosted:
 
 
 @pytest.fixture
-def running(fabric: Hosted) -> Iterator[Running]:
+def running(fabric: Hosted) -> Iterator[RunningOpensm]:
     with opensm(fabric, POLICY, f"sa_key {SA_KEY:#x}\n") as running:
         yield running
 
@@ -76,14 +76,14 @@ def wrong(document: dict[str, Any]) -> list[tuple[str, str | None, list[str], li
     ]
 
 
-def written_later(running: Running, text: str) -> None:
+def written_later(running: RunningOpensm, text: str) -> None:
     """Put *text* into the policy file, by its time well after the last sweep."""
     running.policy.write_text(text)
     later = (running.folder / DUMP_FILE).stat().st_mtime + 5
     os.utime(running.policy, (later, later))
 
 
-def test_who_of_the_four_is_right(fabric: Hosted, running: Running) -> None:
+def test_who_of_the_four_is_right(fabric: Hosted, running: RunningOpensm) -> None:
     policy = ("--policy", fabric.folder / "wanted.conf")
     at_first = compared(fabric, *policy, "--full", "--wait", "30", code=0)
     assert at_first["summary"]["agree"] == len(at_first["values"]) > 20
@@ -113,7 +113,7 @@ def test_who_of_the_four_is_right(fabric: Hosted, running: Running) -> None:
     assert {(partition, *causes) for _, partition, causes, _ in wrong(other)} == {("0x0020", "other-policy")}
 
 
-def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: Hosted, running: Running) -> None:
+def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: Hosted, running: RunningOpensm) -> None:
     document = compared(fabric, "--policy", "opensm", "--full", "--wait", "30", code=0, key=False)
     assert document["sa"]["P_KeyTableRecord"]["outcome"] == "refused"
     said = {(each["what"], each["sa"] is None) for each in document["values"]}
@@ -126,7 +126,7 @@ def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: Hosted, runnin
 
 
 def test_a_node_that_refuses_what_the_sm_sets(
-    fabric: Hosted, running: Running, monkeypatch: pytest.MonkeyPatch
+    fabric: Hosted, running: RunningOpensm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared(fabric, "--policy", "opensm", "--wait", "30", code=0)
     honest = sma.SET[AttributeID.P_KEY_TABLE]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.hosted import Hosted, Running, running_until_the_end
+from tests.integration.hosted import Hosted, RunningOpensm, running_until_the_end
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CONF, KeyedOpensm, keyed
 from tests.integration.waiting import by_method
@@ -221,7 +221,9 @@ def test_what_the_user_stopped_in_any_step_is_finished(opensm: KeyedOpensm) -> N
 
 def test_where_opensm_never_reads_its_file_nothing_is_armed_and_the_run_waits_for_a_restart() -> None:
     with Hosted(NET) as served:
-        running = Running(served, served.opensm_arguments(extra=("-f", "stdout", "-D", "0x07")), served.folder / "none")
+        running = RunningOpensm(
+            served, served.opensm_arguments(extra=("-f", "stdout", "-D", "0x07")), served.folder / "none"
+        )
         conf = served.folder / "opensm.conf"
         conf.unlink()
         with running_until_the_end(running):

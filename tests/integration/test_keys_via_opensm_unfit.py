@@ -14,7 +14,7 @@ import pytest
 
 from ibkeys.mad.const import CapabilityMask
 from tests.corpus import DATA
-from tests.integration.hosted import Hosted, Running, facts, running_until_the_end
+from tests.integration.hosted import Hosted, RunningOpensm, facts, running_until_the_end
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CONF, POLICY, KeyedOpensm, Keys, heard_by_nobody, keyed
 from tests.sample import in_soak
@@ -214,7 +214,7 @@ def test_1_an_options_file_that_was_absent_at_start_is_made_by_the_command_that_
         policy = served.folder / "partitions.conf"
         policy.write_text(POLICY)
         command = served.opensm_arguments("", policy, ("-f", "stdout", "-D", "0x07"))
-        running = Running(served, command, policy)
+        running = RunningOpensm(served, command, policy)
         opensm = KeyedOpensm(served, running)
         opensm.conf.unlink()
         with running_until_the_end(running):

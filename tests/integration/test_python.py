@@ -13,7 +13,7 @@ import pytest
 import ibkeys
 from tests.corpus import DATA
 from tests.integration import scripted
-from tests.integration.hosted import Hosted, Running, opensm
+from tests.integration.hosted import Hosted, RunningOpensm, opensm
 from tests.integration.ibsim import Ibsim
 from tests.integration.keyed_opensm import POLICY, KeyedOpensm, keyed, stage_of_last_run
 
@@ -27,7 +27,7 @@ def run(served: Ibsim, name: str, *words: object, code: int = 0) -> str:
 
 
 @pytest.fixture
-def site() -> Iterator[tuple[Hosted, Running]]:
+def site() -> Iterator[tuple[Hosted, RunningOpensm]]:
     with Hosted(NET) as served, opensm(served, POLICY) as running:
         yield served, running
 
@@ -37,7 +37,7 @@ def members(served: Hosted, key: int = 0x8010) -> set[str]:
     return {port.node.description for port in hosts if key in port.p_keys}
 
 
-def test_a_host_gets_into_a_partition_and_the_subnet_manager_keeps_it(site: tuple[Hosted, Running]) -> None:
+def test_a_host_gets_into_a_partition_and_the_subnet_manager_keeps_it(site: tuple[Hosted, RunningOpensm]) -> None:
     served, running = site
     words = ("node04 mlx4_0", "0x8010", "--policy", running.policy)
     assert "-> 0x8010" in run(served, "host_into_partition", *words, code=1)
@@ -51,7 +51,7 @@ def test_a_host_gets_into_a_partition_and_the_subnet_manager_keeps_it(site: tupl
     assert run(served, "host_into_partition", *words, "--yes").strip() == ""
 
 
-def test_the_members_of_a_tenant_are_those_of_a_list(site: tuple[Hosted, Running]) -> None:
+def test_the_members_of_a_tenant_are_those_of_a_list(site: tuple[Hosted, RunningOpensm]) -> None:
     served, running = site
     before = running.policy.read_bytes()
     listed = served.folder / "tenant"
@@ -73,7 +73,9 @@ def test_the_members_of_a_tenant_are_those_of_a_list(site: tuple[Hosted, Running
     assert members(served) == set()
 
 
-def test_every_night_what_was_taken_away_is_put_back_and_nothing_is_taken_away(site: tuple[Hosted, Running]) -> None:
+def test_every_night_what_was_taken_away_is_put_back_and_nothing_is_taken_away(
+    site: tuple[Hosted, RunningOpensm],
+) -> None:
     served, running = site
     guid = served.net.port("node04 mlx4_0", 1).guid
     policy = served.folder / "wanted.conf"

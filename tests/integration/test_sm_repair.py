@@ -25,7 +25,7 @@ from ibkeys.sim.server.umad.open_ports import ProgramPort
 from ibkeys.store.opensm import read_key_files
 from tests.fattree import fat_tree
 from tests.integration import opensms
-from tests.integration.hosted import Hosted, Running
+from tests.integration.hosted import Hosted, RunningOpensm
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.sample import in_soak
 
@@ -45,7 +45,7 @@ class Site(Hosted):
         self.cache.mkdir()
         self.conf = self.folder / "opensm.conf"
         words = self.opensm_arguments(self.conf_text(A), extra=("-f", "stdout", "-D", "0x07"))
-        self.running = Running(self, words, self.folder / "partitions.conf", folder=self.cache)
+        self.running = RunningOpensm(self, words, self.folder / "partitions.conf", folder=self.cache)
 
     def conf_text(self, key: int, lookup: str = "TRUE") -> str:
         keys = f"m_key {key:#x}\nm_key_protection_level {self.level}\nm_key_lease_period {LEASE}\n"

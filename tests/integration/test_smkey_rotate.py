@@ -19,7 +19,7 @@ from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.keystore.sm_keys import SmKeys, StoredSmKey
 from tests.corpus import DATA
 from tests.integration.crashes import every_point, run_to_a_point
-from tests.integration.hosted import Running, left_over, opensm, running_until_the_end
+from tests.integration.hosted import RunningOpensm, left_over, opensm, running_until_the_end
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.opensms import NodesOpensm
 from tests.integration.sshd import Sshd
@@ -139,7 +139,7 @@ def test_an_options_file_that_was_not_there_at_the_start_is_not_relied_on(
     running.process.wait(RUN_TIMEOUT)
     served.wait_until_no_sm()
     running.conf.unlink()
-    same = Running(served, running.words, running.policy, folder=running.conf.parent)
+    same = RunningOpensm(served, running.words, running.policy, folder=running.conf.parent)
     stack.enter_context(running_until_the_end(same))
     if appears:
         running.conf.write_text(OPTIONS)

@@ -13,7 +13,7 @@ from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.document import dumps
 from ibkeys.plan.model import PartitionPlan, PolicySource
 from tests import corpus
-from tests.integration.hosted import Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned, undo, via
+from tests.integration.hosted import Hosted, RunningOpensm, Wire, facts, left_over, opensm, plan_for, planned, undo, via
 from tests.integration.ibsim import Ibsim
 from tests.integration.recordings import first_node, recordings
 from tests.owners import GROUP, OWNER, give_away
@@ -78,7 +78,7 @@ def test_on_the_served_fabric(file: Path) -> None:
             assert_refused(served, running, row)
 
 
-def there_and_back(served: Hosted, running: Running, row: Row) -> None:
+def there_and_back(served: Hosted, running: RunningOpensm, row: Row) -> None:
     former = []
     for policy, recorded in row.steps:
         wire, file = served.wire(), facts(running.policy)
@@ -199,7 +199,7 @@ def assert_as_recorded(served: Hosted, recorded: dict[str, Any]) -> None:
                 assert {key for key in port.p_keys if key & 0x7FFF} == {int(key, 16) for key in table.values()}
 
 
-def assert_refused(served: Hosted, running: Running, row: Row) -> None:
+def assert_refused(served: Hosted, running: RunningOpensm, row: Row) -> None:
     """Both the planner and apply, which is given a plan that somebody else made, refuse it and touch nothing."""
     wire, file = served.wire(), facts(running.policy)
     plan = plan_for(served, "Default=0x7fff, ipoib : ALL=full ;\n", *row.words)

@@ -18,7 +18,18 @@ import pytest
 from ibkeys.store.journal import Journal, OperationRecord
 from tests.corpus import DATA
 from tests.integration.crashes import SetCount, every_point, run_to_a_point
-from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
+from tests.integration.hosted import (
+    BLUNT,
+    File,
+    Hosted,
+    RunningOpensm,
+    Wire,
+    facts,
+    left_over,
+    opensm,
+    plan_for,
+    planned,
+)
 from tests.integration.tenants import GREEN, TENANTS
 from tests.owners import give_away
 from tests.sample import sampled
@@ -35,7 +46,7 @@ WAYS = ("apply, resume", "apply, undo", "undo, undo")
 class Scene:
     """A fabric under OpenSM with a policy, a plan of another one, and what there was before."""
 
-    def __init__(self, served: Hosted, running: Running, preloaded: str) -> None:
+    def __init__(self, served: Hosted, running: RunningOpensm, preloaded: str) -> None:
         self.served, self.running, self.preloaded = served, running, preloaded
         self.serial = 0
         running.policy.chmod(0o640)

@@ -18,7 +18,7 @@ from tests.corpus import DATA
 from tests.integration.hosted import (
     BLUNT,
     Hosted,
-    Running,
+    RunningOpensm,
     facts,
     left_over,
     opensm,
@@ -46,7 +46,7 @@ def states(served: Hosted) -> list[str]:
     return [each["state"] for each in sorted(json.loads(done.stdout)["operations"], key=lambda each: int(each["id"]))]
 
 
-def there_and_back(served: Hosted, running: Running) -> None:
+def there_and_back(served: Hosted, running: RunningOpensm) -> None:
     """Apply GREEN and undo it: the wire as planned, then wire and file as before."""
     wire, file = served.wire(), facts(running.policy)
     plan = plan_for(served, GREEN)
@@ -177,16 +177,16 @@ def test_a_symbolic_link_is_followed_and_stays(served: Hosted) -> None:
 
 
 @contextmanager
-def opensm_inside(served: Hosted, mounts: str, policy: Path | None) -> Iterator[Running]:
+def opensm_inside(served: Hosted, mounts: str, policy: Path | None) -> Iterator[RunningOpensm]:
     """Run OpenSM in a mount namespace of its own; without a *policy* all its files are those by default."""
     words = ["-P", policy] if policy is not None else []
     before = ("unshare", "--mount", "sh", "-ec", f'{mounts}\nexec "$@"', "sh")
-    running = Running(served, ["opensm", "-f", "stdout", "-D", "0x07", *words], policy or Path(), before)
+    running = RunningOpensm(served, ["opensm", "-f", "stdout", "-D", "0x07", *words], policy or Path(), before)
     with running_until_the_end(running):
         yield running
 
 
-def inside(served: Hosted, running: Running, *words: str | Path) -> subprocess.CompletedProcess[str]:
+def inside(served: Hosted, running: RunningOpensm, *words: str | Path) -> subprocess.CompletedProcess[str]:
     """Run ibkeys in the mount namespace of OpenSM, with nobody to answer a question."""
     enter = ["nsenter", f"--target={running.process.pid}", "--mount", "--root", f"--wd={served.folder}"]
     return subprocess.run(
@@ -264,7 +264,7 @@ def test_opensm_whose_options_file_is_not_there(served: Hosted) -> None:
     policy = served.folder / "partitions.conf"
     policy.write_text(TENANTS)
     words = ["opensm", "-f", "stdout", "-D", "0x07", "-F", served.folder / "none.conf", "-P", policy]
-    running = Running(served, words, policy)
+    running = RunningOpensm(served, words, policy)
     with running_until_the_end(running):
         there_and_back(served, running)
 
@@ -297,7 +297,7 @@ def test_an_opensm_of_another_user(mounts: str) -> None:
         user = f"--reuid={NO_USER} --regid={NO_USER} --clear-groups"
         script = f'{mounts.format(NO_USER)}\nexec setpriv {user} "$@"'
         words = ["opensm", "-f", "stdout", "-D", "0x07", "-P", policy]
-        running = Running(served, words, policy, ("unshare", "--mount", "sh", "-ec", script, "sh"), theirs)
+        running = RunningOpensm(served, words, policy, ("unshare", "--mount", "sh", "-ec", script, "sh"), theirs)
         with running_until_the_end(running):
             assert os.stat(f"/proc/{running.process.pid}").st_uid == NO_USER
             plan = plan_for(served, GREEN)

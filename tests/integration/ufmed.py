@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.corpus import DATA
-from tests.integration.hosted import Hosted, Running, last_operation, opensm
+from tests.integration.hosted import Hosted, RunningOpensm, last_operation, opensm
 from tests.integration.tenants import tables
 from tests.integration.waiting import Waiting
 from tests.managers.ufm.mock import Mock, token_file, ufm
@@ -25,7 +25,7 @@ RED_AND_BLUE: Members = {0x10: {2: "full", 3: "full"}, 0x20: {4: "full", 5: "lim
 class Ufmed:
     """The served fabric with its OpenSM, and the UFM that is over both."""
 
-    def __init__(self, served: Hosted, running: Running, mock: Mock) -> None:
+    def __init__(self, served: Hosted, running: RunningOpensm, mock: Mock) -> None:
         self.served, self.running, self.mock = served, running, mock
         self.token = token_file(served.folder)
         self.wait = 60

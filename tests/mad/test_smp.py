@@ -74,7 +74,7 @@ def test_any_payload_decodes(name: str, data: st.DataObject) -> None:
 
 def test_attribute_that_is_not_known_is_a_usage_error() -> None:
     for raw in (bytes(64), build_smp(1, 0x11)):
-        with pytest.raises(UsageError, match="known: BKeyInfo, ClassPortInfo, "):
+        with pytest.raises(UsageError, match="choose from BKeyInfo, ClassPortInfo, "):
             decode(raw, "PortInfos")
 
 

@@ -18,7 +18,7 @@ from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.edit import NewValue
 from ibkeys.managers.opensm.process import PROC, OpensmProcess
 from ibkeys.managers.opensm.references import key_references
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 from ibkeys.store.journal import FileEntry, Journal, RunningOperation
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.origin import this_process
@@ -100,7 +100,7 @@ def test_one_that_its_opensm_does_not_see_is_restored(conf: Path, store: KeyStor
     file = file_at(conf)
     (held := conf.with_name("held")).write_text(TEXT)
     instance = cast(Any, SimpleNamespace(name="OpenSM (process 7)"))
-    file.opensms, file.places = [Running(instance, THIS, None)], [held]
+    file.opensms, file.places = [RunningOpensm(instance, THIS, None)], [held]
     with pytest.raises(FileError, match=r"does not see the new file.*the former file is restored"):
         write(file, WANTED, operation, store)
     assert conf.read_text() == TEXT
@@ -120,7 +120,7 @@ def test_it_says_why_an_opensm_does_not_see_the_new_file(
     file = file_at(conf)
     here = OpensmProcess(os.getpid(), Path("/"), True, None, folder=PROC / str(os.getpid()), ticks=own_ticks() + ticks)
     instance = cast(Any, SimpleNamespace(name="OpenSM (process 7)", process=here))
-    file.opensms, file.places = [Running(instance, THIS, None)], [conf.with_name("gone")]
+    file.opensms, file.places = [RunningOpensm(instance, THIS, None)], [conf.with_name("gone")]
     with pytest.raises(NotSeenByOpensm, match=why):
         write(file, WANTED, operation, store)
     assert conf.read_text() == TEXT
@@ -139,7 +139,7 @@ def test_a_file_of_several_opensms_keeps_the_place_of_the_last_one(conf: Path) -
     def read_by(name: str, path: Path) -> OpensmFile:
         file = OpensmFile.at(THIS, path, os.geteuid())
         instance = cast(Any, SimpleNamespace(name=name))
-        file.opensms, file.places = [Running(instance, THIS, None)], [path]
+        file.opensms, file.places = [RunningOpensm(instance, THIS, None)], [path]
         return file
 
     files = merge_files([read_by("a standby", conf), read_by("another", other), read_by("the master", conf)])

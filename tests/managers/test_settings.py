@@ -63,7 +63,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hosts = []", "the file: 'hosts' is not known; known are ssh_config, here, host"),
+        ("hosts = []", "the file: 'hosts' is not a setting; choose from ssh_config, here, host"),
         ("here = 1", "the file: here has to be a table"),
         ("[here]\nunit = 1", "[here]: unit has to be a text"),
         ("[here]\npolicy = 'p.conf'", "policy must be an absolute path"),

@@ -6,7 +6,7 @@ import pytest
 
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.partitions.ipoib import compare_groups
-from ibkeys.partitions.joining import Joins, find_joins, refused_members
+from ibkeys.partitions.joining import JoinFinding, find_joins, refused_members
 from ibkeys.partitions.model import broadcast_mgid
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.sim.agents.sa_records import MulticastGroup
@@ -27,7 +27,9 @@ def net() -> Subnet:
     return net
 
 
-def joins(net: Subnet, *groups: MulticastGroup, own: tuple[int, ...] = (0xFFFF, 0x8012), policy: str = POLICY) -> Joins:
+def joins(
+    net: Subnet, *groups: MulticastGroup, own: tuple[int, ...] = (0xFFFF, 0x8012), policy: str = POLICY
+) -> JoinFinding:
     """Return what holds for partition 0x0012, with *groups* of it in the SA."""
     net.sa_of(net.nodes[0]).groups.extend(groups)
     parsed = parse_policy(policy)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions import opensm_tables as opensm
-from ibkeys.plan.tables.layout import Placed, place
+from ibkeys.plan.tables.layout import PlacedTable, place
 
 ANY = range(0x8000)
 
@@ -55,7 +55,7 @@ def test_tables(before: dict[int, PKey], want: tuple[int, ...], after: dict[int,
 
 def test_what_does_not_fit_is_named() -> None:
     assert place({}, wanted(1, 2, 3, 0xFFFF), 3).dropped == (3,)
-    assert place({}, wanted(1, 0xFFFF), 0) == Placed({}, (PKey(1), PKey(0xFFFF)))
+    assert place({}, wanted(1, 0xFFFF), 0) == PlacedTable({}, (PKey(1), PKey(0xFFFF)))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.options_file import read_options
-from ibkeys.rehearse.surprises import before_the_start, of_full_tables, of_memory
+from ibkeys.rehearse.surprises import notes_before_start, of_full_tables, of_memory
 from ibkeys.sim.subnet import Subnet
 from tests.fabricsim import subnet
 
@@ -12,7 +12,7 @@ NODE = "node02 mlx4_0"
 
 
 def notes_of(net: Subnet, options: str = "", m_key: int = 0) -> list[str]:
-    return list(before_the_start(net, read_options(options.encode()), MKey(m_key)))
+    return list(notes_before_start(net, read_options(options.encode()), MKey(m_key)))
 
 
 SOUND = "keep_pkey_indexes TRUE\nm_key_lookup TRUE\nexit_on_fatal TRUE\n"

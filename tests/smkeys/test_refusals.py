@@ -8,7 +8,7 @@ import pytest
 
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.smkey import SMKey
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 from ibkeys.sim.nodes import SimPort
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
@@ -32,7 +32,7 @@ def test_an_options_file_that_is_not_there_is_refused_with_the_command_that_make
 ) -> None:
     conf = three.hosts[1].conf
     conf.unlink()
-    with pytest.raises(Refused, match=rf"never read: make it.*umask 077; .*opensm .* -c {conf}"):
+    with pytest.raises(Refused, match=rf"create it, then restart.*umask 077; .*opensm .* -c {conf}"):
         three.run(monkeypatch)
 
 
@@ -108,7 +108,7 @@ def test_a_file_in_the_layer_of_a_container_is_refused(three: MadeUpSite, monkey
 def test_an_options_file_that_others_can_read_afterwards_is_named(three: MadeUpSite, monkeypatch: Patch) -> None:
     host = three.hosts[1]
     mode = host.conf.stat().st_mode & 0o777
-    monkeypatch.setattr(Running, "read_user", lambda running: os.geteuid() + (running.machine is host))
+    monkeypatch.setattr(RunningOpensm, "read_user", lambda running: os.geteuid() + (running.machine is host))
     change = three.run(monkeypatch)
     assert [note for note in change.notes if "keeps its mode" in note] == [
         f"{host.conf} on sm1 holds keys and keeps its mode, {mode:04o}: it belongs to UID {os.geteuid()}, and its "

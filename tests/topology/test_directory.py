@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.errors import AddressError
 from ibkeys.sim.subnet import Subnet
-from ibkeys.topology.directory import Directory, NotFound, require_distinct
+from ibkeys.topology.directory import Directory, NoPortFound, require_distinct
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from tests import corpus
@@ -63,7 +63,7 @@ def names(ports: list[Port]) -> list[str | None]:
 def test_a_word_is_looked_up(word: str, expected: list[str] | None) -> None:
     directory = Directory(swept())
     if expected is None:
-        with pytest.raises(NotFound):
+        with pytest.raises(NoPortFound):
             directory.find(word)
     else:
         assert sorted(str(name) for name in names(directory.find(word))) == sorted(expected)
@@ -75,7 +75,7 @@ def test_of_a_set_of_devices_one_that_the_host_has_is_enough() -> None:
 
 def test_of_a_folded_set_every_name_has_to_be_there_and_all_that_is_missing_is_said_once() -> None:
     directory = Directory(swept())
-    with pytest.raises(NotFound) as failure:
+    with pytest.raises(NoPortFound) as failure:
         directory.find_all(["node[05-08]", "node01", "tank*"])
     assert "'node[07-08]'" in str(failure.value)
     assert "did you mean node0" in str(failure.value)
@@ -95,7 +95,7 @@ def test_of_a_folded_set_every_name_has_to_be_there_and_all_that_is_missing_is_s
     ],
 )
 def test_of_a_set_only_the_names_that_are_missing_are_said_to_be(word: str, missing: str) -> None:
-    with pytest.raises(NotFound, match=f"^{re.escape(repr(missing))}: nothing that was read has this name"):
+    with pytest.raises(NoPortFound, match=f"^{re.escape(repr(missing))}: nothing that was read has this name"):
         Directory(swept()).find(word)
 
 

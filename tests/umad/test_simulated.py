@@ -131,7 +131,7 @@ def test_every_option() -> None:
         ("sims:x", "sim:FILE"),
         (
             "sim:x,what=1",
-            "known are state=, port-guids=, seed=, links=, sm=, sa-key=, sa-trust=, sa-wildcards=, drop=, duplicate=, ",
+            "choose from state=, port-guids=, seed=, links=, sm=, sa-key=, sa-trust=, sa-wildcards=, drop=, ",
         ),
         ("sim:a,b.net", "commas"),
         ("sim:x,seed=1,seed=2", "twice"),

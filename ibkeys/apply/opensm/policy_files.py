@@ -16,7 +16,7 @@ from ibkeys.change.runner import ObservedPorts, Proof, StepKind
 from ibkeys.errors import FileChanged, IbkeysError
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, difference
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
 from ibkeys.topology.port_id import PortKey
 
@@ -49,7 +49,7 @@ class FormerFiles(StepKind[Sequence[OpensmFile]]):
 
     may_signal_again = True
 
-    master: Running
+    master: RunningOpensm
     step_contents: Mapping[FileKey, StepContents]
     failed: list[Failed]
 

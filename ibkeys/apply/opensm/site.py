@@ -23,7 +23,7 @@ from ibkeys.managers.files.options_files import explain_missing_opensm
 from ibkeys.managers.instance import Instance, Role
 from ibkeys.managers.opensm.effective_options import EffectiveOption
 from ibkeys.managers.reading import WORDS
-from ibkeys.managers.site import FoundSms, ReachedHost, Running
+from ibkeys.managers.site import FoundSms, ReachedHost, RunningOpensm
 from ibkeys.managers.subnet_managers import Manager, managers_of
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
@@ -46,9 +46,9 @@ class OpensmSite:
     writer: ChangeWriter
     reached: Sequence[ReachedHost]
     manager: Manager
-    master: Running
+    master: RunningOpensm
     options: SmOptions
-    standbys: tuple[Running, ...] = ()
+    standbys: tuple[RunningOpensm, ...] = ()
     out_of_reach: tuple[str, ...] = ()
     other_sm_count: int = 0
     notes: list[str] = field(default_factory=list)
@@ -134,7 +134,7 @@ def _options(instance: Instance, settings: Mapping[str, EffectiveOption]) -> SmO
     )
 
 
-def _place_of_policy(running: Running) -> tuple[str, Path]:
+def _place_of_policy(running: RunningOpensm) -> tuple[str, Path]:
     """Return the host of an OpenSM's policy file, and the path there. Raises UsageError, FileError."""
     instance = running.instance
     file = instance.files["policy"]

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from ibkeys.change.consent import Objection
 from ibkeys.managers.files.listeners import find_readable_outputs
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 from ibkeys.printable import named
 
 
-def objections_to_listeners(opensms: Iterable[Running]) -> list[Objection]:
+def objections_to_listeners(opensms: Iterable[RunningOpensm]) -> list[Objection]:
     """Return the objection ``sm-prints-keys``, as a list of none or one: OpenSMs print a new key to places that users
     other than root can read. Raises HostNotReached.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibkeys.audit.findings import Profile
 from ibkeys.cli import exits, options
-from ibkeys.cli.audit.compared import Compare, compare, read_input, waivers_of, words_of
+from ibkeys.cli.audit.compared import ComparedSources, compare, read_input, waivers_of, words_of
 from ibkeys.cli.audit.formats import (
     FOR_CHECKS,
     FOR_OTHERS,
@@ -80,7 +80,7 @@ class RuleChoice:
 @options.format_of(FORMATS, "Format of the report.  [default: table]")
 @options.listing
 @options.reading
-def audit(where: Where, compared: Compare, choice: RuleChoice, listing: Listing, format: str) -> int:
+def audit(where: Where, compared: ComparedSources, choice: RuleChoice, listing: Listing, format: str) -> int:
     """Check all keys of a fabric, or of a snapshot, by rules.
 
     Each rule passes, fails, is unknown, does not apply or is waived. Unknown never counts as a pass: data that

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class ComparedSources:
     """The sources that the fabric is compared with, and the thresholds of rules.
 
     ``with_default_key`` is no option: whether --probe-sa also asks the SA with OpenSM's default SA_Key.
@@ -74,7 +74,7 @@ class Compare:
     with_default_key: bool = True
 
 
-compare: Final = options.group("compared", Compare)
+compare: Final = options.group("compared", ComparedSources)
 
 
 def words_of(values: Iterable[str]) -> list[str]:
@@ -82,7 +82,7 @@ def words_of(values: Iterable[str]) -> list[str]:
     return [word for value in values for word in value.replace(",", " ").split()]
 
 
-def read_comparisons(compare: Compare) -> dict[str, Any]:
+def read_comparisons(compare: ComparedSources) -> dict[str, Any]:
     """Return the keyword arguments of `AuditInput` that come from files, options and UFM.
 
     Raises FileFormatError, StoreError, EncodeError, UsageError, and for a UFM the errors of `read_sm_settings`.
@@ -106,7 +106,7 @@ def read_comparisons(compare: Compare) -> dict[str, Any]:
     }
 
 
-def _ufm_settings(compare: Compare) -> UfmSmSettings | None:
+def _ufm_settings(compare: ComparedSources) -> UfmSmSettings | None:
     if compare.ufm_smconf is None or compare.ufm is None:
         return None
     from ibkeys.managers.ufm.sm_settings import read_sm_settings
@@ -131,7 +131,7 @@ def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
 
 def read_input(
     where: Where,
-    compare: Compare,
+    compare: ComparedSources,
     ask_class_keys: Callable[[Fabric, Snapshot], None] | None = None,
     chosen: PortFilter | None = None,
 ) -> tuple[AuditInput, str]:
@@ -156,7 +156,7 @@ def read_input(
         return data, source
 
 
-def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:
+def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: ComparedSources) -> tuple[AuditInput, str]:
     """Sweep the fabric once; return the input of an audit made from the sweep, and the name of the local port.
 
     *given*: the result of `read_comparisons`. Raises the errors of a sweep.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.audit.findings import Profile
 from ibkeys.cli import exits, options
-from ibkeys.cli.audit.compared import Compare, compare
+from ibkeys.cli.audit.compared import ComparedSources, compare
 from ibkeys.cli.audit.shared_options import PROFILE, WAIVERS
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import Where
@@ -24,7 +24,7 @@ from ibkeys.errors import IbkeysError, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.cli.audit.exporting import Publisher, Reader
-    from ibkeys.export.latest_page import Latest
+    from ibkeys.export.latest_page import CurrentPage
 
 _DEFAULT_INTERVAL: Final = timedelta(minutes=5)
 _STALE_AFTER: Final = 3
@@ -74,7 +74,7 @@ class ExportTarget:
 @PROFILE
 @WAIVERS
 @options.reading
-def export(where: Where, target: ExportTarget, compared: Compare, profile: Profile, waivers: str | None) -> int:
+def export(where: Where, target: ExportTarget, compared: ComparedSources, profile: Profile, waivers: str | None) -> int:
     """Write metrics of the fabric's keys for Prometheus.
 
     The metrics come from one sweep and one audit. They go to standard output, with --textfile to a file, or with
@@ -82,12 +82,12 @@ def export(where: Where, target: ExportTarget, compared: Compare, profile: Profi
     A sweep that failed or is partial shows as ibkeys_sweep_success 0; for data that was not read there is no metric.
     """
     from ibkeys.cli.audit.exporting import Publisher, Reader
-    from ibkeys.export.latest_page import Latest
+    from ibkeys.export.latest_page import CurrentPage
     from ibkeys.export.page import MetricChoice
 
     _check_options(where, target, compared)
     reader = Reader(where, compared, profile, waivers, MetricChoice(target.all_ports, target.port_info), target.max_age)
-    latest = Latest(target.period * _STALE_AFTER if target.period is not None else None)
+    latest = CurrentPage(target.period * _STALE_AFTER if target.period is not None else None)
     textfile = Path(target.textfile) if target.textfile is not None else None
     publisher = Publisher(latest, textfile, to_stdout=target.listen is None)
     with _interrupt_at_sigterm() as received, ExitStack() as stack:
@@ -101,7 +101,7 @@ def export(where: Where, target: ExportTarget, compared: Compare, profile: Profi
     return exits.DONE
 
 
-def _check_options(where: Where, target: ExportTarget, compared: Compare) -> None:
+def _check_options(where: Where, target: ExportTarget, compared: ComparedSources) -> None:
     """Raise UsageError or FileError for options that cannot work, before the fabric is read."""
     from ibkeys.export.textfile import check_textfile
 
@@ -151,7 +151,7 @@ def _run(reader: Reader, publisher: Publisher, period: float | None) -> int:
 
 
 @contextmanager
-def _endpoint(target: ExportTarget, listen: str, latest: Latest) -> Iterator[None]:
+def _endpoint(target: ExportTarget, listen: str, latest: CurrentPage) -> Iterator[None]:
     from ibkeys.export.endpoint import PATH, Guard, make_tls, parse_listen, serving
 
     place = parse_listen(listen)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.audit.compared import Compare, input_of, read_comparisons, recorded_input, waivers_of
+from ibkeys.cli.audit.compared import ComparedSources, input_of, read_comparisons, recorded_input, waivers_of
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.export.latest_page import Latest, MetricsPage
+from ibkeys.export.latest_page import CurrentPage, MetricsPage
 from ibkeys.export.of_sweep import SweepAttempt
 from ibkeys.export.page import MetricChoice, fabric_families
 from ibkeys.export.textfile import write_textfile
@@ -52,7 +52,7 @@ class Reader:
     """
 
     where: Where
-    compared: Compare
+    compared: ComparedSources
     profile: Profile
     waivers: str | None
     choice: MetricChoice
@@ -122,7 +122,7 @@ class Publisher:
     An error is written to standard error only if it differs from the last error.
     """
 
-    latest: Latest
+    latest: CurrentPage
     textfile: Path | None
     to_stdout: bool
     last_error: object = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibkeys.audit.findings import SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options
-from ibkeys.cli.audit.compared import Compare, input_of, read_comparisons, waivers_of
+from ibkeys.cli.audit.compared import ComparedSources, input_of, read_comparisons, waivers_of
 from ibkeys.cli.audit.shared_options import DEFAULT_PROFILE, PROFILE, SM_GUIDS, WAIVERS
 from ibkeys.cli.options import Where
 from ibkeys.cli.types import NearChoice
@@ -54,7 +54,7 @@ class GoalAudit:
     def __init__(self, where: Where, goal: Goal) -> None:
         self._where = where
         self.goal = goal
-        self._compare = Compare(policy=goal.policy_to_reach, sm_guids=goal.sm_guids, probe_sa=True)
+        self._compare = ComparedSources(policy=goal.policy_to_reach, sm_guids=goal.sm_guids, probe_sa=True)
         self.given = read_comparisons(self._compare)
         self._waivers = waivers_of(goal.waivers)
         exits.warn_each(self._waivers.warnings)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ibkeys.cli import exits, options, typed
-from ibkeys.cli.audit.compared import Compare, compare, read_input, waivers_of
+from ibkeys.cli.audit.compared import ComparedSources, compare, read_input, waivers_of
 from ibkeys.cli.audit.formats import code_of, text_for_others
 from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, FailOn
 from ibkeys.cli.exits import write
@@ -42,7 +42,9 @@ class ReportPage(NamedTuple):
 @FAIL_ON
 @WAIVERS
 @options.reading
-def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_on: FailOn, waivers: str | None) -> int:
+def report(
+    where: Where, folder: str, compared: ComparedSources, profile: Profile, fail_on: FailOn, waivers: str | None
+) -> int:
     """Write web pages: audit, matrix, map, changes, journal.
 
     DIR is created, or an earlier report in it is replaced in one step. If DIR holds anything else, nothing is

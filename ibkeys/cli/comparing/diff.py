@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.topology.matching import MatchKey
     from ibkeys.topology.model import Topology
-    from ibkeys.topology.moves import Unknown
+    from ibkeys.topology.moves import UnknownFact
     from ibkeys.topology.nodes import Node, Port
 
 _LISTED: Final = 8
@@ -135,7 +135,7 @@ def _wanted(before: Snapshot, after: Snapshot, chosen: PortFilter) -> tuple[set[
     return wanted, LookedAt(len(wanted), len({match_key(port) for port in ports}))
 
 
-def _unknown(unknown: Iterable[Unknown]) -> dict[str, list[Port]]:
+def _unknown(unknown: Iterable[UnknownFact]) -> dict[str, list[Port]]:
     """Return the ports of comparisons that could not be made, by the value and the reason, in words."""
     by_reason = grouped(unknown, lambda each: f"{each.what}: {each.why}")
     return {what: [each.port for each in alike] for what, alike in by_reason.items()}

@@ -7,7 +7,7 @@ from typing import Final
 
 from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, JsonRow, list_of, object_of, or_null
 from ibkeys.cli.documents.shared import ERRORS, M_KEY_STATE, PORT, UNREACHED, changed_ports
-from ibkeys.cli.screen.colour import Painted
+from ibkeys.cli.screen.colour import ColouredValue
 from ibkeys.keys.mkey import PROTECTION_TEXT
 
 _STATE_TEXT: Final = {
@@ -19,15 +19,15 @@ _STATE_TEXT: Final = {
 _ROLES: Final = {"zero": "doubtful"}
 
 
-def _key(row: JsonRow) -> Painted:
+def _key(row: JsonRow) -> ColouredValue:
     state = str(row["m_key_state"])
-    return Painted(row["m_key"] or state, _ROLES.get(state, ""))
+    return ColouredValue(row["m_key"] or state, _ROLES.get(state, ""))
 
 
-def _key_in_words(row: JsonRow) -> Painted:
+def _key_in_words(row: JsonRow) -> ColouredValue:
     state = row["m_key_state"]
     text = _STATE_TEXT[state]
-    return Painted(f"{text}, {row['m_key']}" if row["m_key"] else text, _ROLES.get(state, ""))
+    return ColouredValue(f"{text}, {row['m_key']}" if row["m_key"] else text, _ROLES.get(state, ""))
 
 
 def _protection(row: JsonRow) -> str | None:

@@ -9,7 +9,7 @@ from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.documents.keystore import KEYSTORE_SETTLE
 from ibkeys.cli.exits import say, write
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.options import ConsentOptions, Where
 from ibkeys.cli.render import write_json
 from ibkeys.errors import UsageError
 
@@ -29,7 +29,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
 
     if format == "csv":
         raise UsageError("--settle has no such format: use -f table or -f json")
-    consent = Changing(dry_run=False, yes=yes, force=False, override=())
+    consent = ConsentOptions(dry_run=False, yes=yes, force=False, override=())
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "keystore list --settle", consent) as writer:
         if not fabric.ring.has_keys and not any(fabric.ring.class_keys.values()):
             raise UsageError(

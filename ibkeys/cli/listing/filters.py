@@ -152,13 +152,13 @@ class PortFilter:
 
 def _find(directories: Sequence[Directory], word: str) -> list[Port]:
     """Return the ports that *word* names in any of *directories*. Raises AddressError if it is in none."""
-    from ibkeys.topology.directory import NotFound
+    from ibkeys.topology.directory import NoPortFound
 
     ports, not_found = [], None
     for directory in directories:
         try:
             ports += directory.find(word)
-        except NotFound as error:
+        except NoPortFound as error:
             not_found = error
     if not_found is not None and not ports:
         raise not_found

@@ -12,7 +12,7 @@ from ibkeys.cli.given import refuse_given
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions, refuse_options_of_other_method
 from ibkeys.cli.opening import open_fabric, stores_of
-from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange, ManyPortsOptions
+from ibkeys.cli.partitions.many_ports import ManyPortsChange, ManyPortsOptions, StepsBar
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.ufm import open_ufm
 
@@ -109,7 +109,7 @@ class RequestedOperation:
         where, consent = command_options.where, command_options.consent
         each = gives_each(command_options.folding, command_options.format)
         with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent, self.target.id) as writer:
-            interrupts, bar = Interrupts(), Bar(where.debug)
+            interrupts, bar = Interrupts(), StepsBar(where.debug)
             settings = CarrierSettings(sm_wait, allow_break, at_once=at_once)
             via = CarrierChoice(
                 None,

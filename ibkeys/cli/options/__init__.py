@@ -10,7 +10,7 @@ from ibkeys.cli.options.asking_sa import sa as sa
 from ibkeys.cli.options.asking_sa import sm_port as sm_port
 from ibkeys.cli.options.assumed import adaptive_routing as adaptive_routing
 from ibkeys.cli.options.assumed import inbound_check as inbound_check
-from ibkeys.cli.options.changes import Changing as Changing
+from ibkeys.cli.options.changes import ConsentOptions as ConsentOptions
 from ibkeys.cli.options.changes import allow_break as allow_break
 from ibkeys.cli.options.changes import allow_removals as allow_removals
 from ibkeys.cli.options.changes import changing as changing

@@ -18,7 +18,7 @@ override: Final = option(
 
 
 @dataclass(frozen=True, slots=True)
-class Changing:
+class ConsentOptions:
     """The options of a change: to show it only, to make it without a question, and to override interlocks."""
 
     dry_run: bool = flag_field("--dry-run", help="Show what would change, but change nothing.")
@@ -27,7 +27,7 @@ class Changing:
     override: tuple[str, ...] = field_of(override, ())
 
 
-changing: Final = group("consent", Changing)
+changing: Final = group("consent", ConsentOptions)
 
 operation: Final = click.argument("operation", required=False, type=NumberType(1, 2**31), metavar="[ID]")
 """The number of an operation of the journal; None if none was typed."""

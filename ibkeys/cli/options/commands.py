@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ibkeys.cli.options.changes import Changing, changing
+from ibkeys.cli.options.changes import ConsentOptions, changing
 from ibkeys.cli.options.declaring import F, group
 from ibkeys.cli.options.ports import AddressKinds, address, every_port
 from ibkeys.cli.options.rows import Listing, format, listing
@@ -41,7 +41,7 @@ class ChangeOptions:
     """The options of a changing command: the fabric, the user's consent, and the format."""
 
     where: Where
-    consent: Changing
+    consent: ConsentOptions
     format: str
 
 

@@ -18,7 +18,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric, stores_of
 from ibkeys.cli.options import ViaOptions
-from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange, ManyPortsOptions, many_ports_options
+from ibkeys.cli.partitions.many_ports import ManyPortsChange, ManyPortsOptions, StepsBar, many_ports_options
 from ibkeys.cli.site import most_unrehearsed
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.ufm import open_ufm
@@ -178,7 +178,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
     guardian = _guardian(request, confirm_within) if confirm_within is not None and awaits_confirmation else None
     try:
         with open_fabric(where, changing=True) as fabric:
-            interrupts, bar = Interrupts(survive_hangup=awaits_confirmation), Bar(where.debug)
+            interrupts, bar = Interrupts(survive_hangup=awaits_confirmation), StepsBar(where.debug)
             if guardian is not None:
                 hand_over(guardian, where, fabric)
             hooks = ApplyHooks(interrupts.check, bar)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli.documents.field import NOTHING, JsonRow
 from ibkeys.cli.listing.folding import folded_lines
 from ibkeys.cli.render import OneLine, table_lines
-from ibkeys.cli.screen.colour import Painted, role_of_change
+from ibkeys.cli.screen.colour import ColouredValue, role_of_change
 from ibkeys.cli.showing import NAME_TITLES, name_cells
 from ibkeys.topology.names.folded import FoldedNames
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ibkeys.keys.pkey import PKey
     from ibkeys.topology.model import Topology
 
-    _ChangedTable = tuple[TableChange, str, tuple[Painted, ...]]
+    _ChangedTable = tuple[TableChange, str, tuple[ColouredValue, ...]]
 
 
 _HOST_AND_LEAF: Final = ("ca", "leaf port")
@@ -42,7 +42,7 @@ def changed_ports(
     ]
     yield from _lines(entries, ("Kind", "Entries"), ("kind", "entries"), each, fabric)
     bits = [
-        {**change.port.to_json(), "before": str(change.before), "after": Painted(str(change.after), "changed")}
+        {**change.port.to_json(), "before": str(change.before), "after": ColouredValue(str(change.after), "changed")}
         for change in enforcement
     ]
     yield from _lines(bits, ("Enforces", "Planned"), ("before", "after"), each, fabric)
@@ -53,7 +53,7 @@ def _together(changed: Sequence[_ChangedTable]) -> list[_ChangedTable]:
 
     Hosts and their leaf ports often change in the same way, and then share one row.
     """
-    kinds: dict[tuple[Painted, ...], set[str]] = {}
+    kinds: dict[tuple[ColouredValue, ...], set[str]] = {}
     for _, kind, changes in changed:
         kinds.setdefault(changes, set()).add(kind)
     shared_changes = {changes for changes, found_kinds in kinds.items() if found_kinds.issuperset(_HOST_AND_LEAF)}
@@ -63,7 +63,7 @@ def _together(changed: Sequence[_ChangedTable]) -> list[_ChangedTable]:
     ]
 
 
-def _in_lines(entries: tuple[Painted, ...]) -> list[OneLine]:
+def _in_lines(entries: tuple[ColouredValue, ...]) -> list[OneLine]:
     """Return the entries for the row of several ports, `_PER_LINE` on each line."""
     return [OneLine(entries[at : at + _PER_LINE]) for at in range(0, len(entries), _PER_LINE)]
 
@@ -87,16 +87,16 @@ def _kind(table: TableChange) -> str:
     return "leaf port" if table.port.is_external else table.port.node_type
 
 
-def entries_of(table: TableChange) -> list[Painted]:
+def entries_of(table: TableChange) -> list[ColouredValue]:
     """Return the changed entries of a table, as ``3: - -> 0x8010``, in the colour of the change.
 
     If none changes, return one text that says so.
     """
     entries = [
-        Painted(f"{index}: {before or NOTHING} -> {after or NOTHING}", role_of_change(before, after))
+        ColouredValue(f"{index}: {before or NOTHING} -> {after or NOTHING}", role_of_change(before, after))
         for index, before, after in changed_entries(table)
     ]
-    return entries or [Painted("stays as it is", "")]
+    return entries or [ColouredValue("stays as it is", "")]
 
 
 def changed_entries(table: TableChange) -> Iterator[tuple[int, PKey | None, PKey | None]]:

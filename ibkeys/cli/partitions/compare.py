@@ -17,7 +17,7 @@ from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Listing, SmHosts, Where
 from ibkeys.cli.render import write_document
-from ibkeys.cli.screen.colour import Painted, paint
+from ibkeys.cli.screen.colour import ColouredValue, paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes, write_ports
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, name_partitions, read_accepted, refuse_with_a_file
@@ -201,7 +201,7 @@ def _row(value: AgreementValue) -> dict[str, Any]:
     what = f"{_WHAT[value.what]} {row['partition'] or ''}".rstrip()
     causes = [IN_WORDS[cause] for cause in value.verdict.causes]
     differs = row["state"] == "differs"
-    return {**row, "what": what, "causes": [Painted(cause, "changed") for cause in causes] if differs else causes}
+    return {**row, "what": what, "causes": [ColouredValue(cause, "changed") for cause in causes] if differs else causes}
 
 
 _WHAT: Final[Mapping[What, str]] = {

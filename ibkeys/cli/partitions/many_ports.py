@@ -59,7 +59,7 @@ class ManyPortsChange(ShownChange):
     plan: ApplyPlan
     each: bool
     interrupts: Interrupts
-    bar: Bar
+    bar: StepsBar
 
     @property
     def is_asked_about(self) -> bool:
@@ -179,7 +179,7 @@ class ManyPortsChange(ShownChange):
             write("dry run: nothing was changed")
 
 
-class Bar:
+class StepsBar:
     """A progress bar that is shown on a terminal while steps are made. It is the `OnStep` of a run.
 
     It appears with the first step, and must be removed (`stop`) before any prompt. *debug*: whether MADs are printed;

@@ -91,7 +91,9 @@ def why(
             found = sweep(source, where, p_keys=True)
             return show_trap(source, found, refused, inbound_check, history, format)
     if a is None or history is not None:
-        raise UsageError("give A and B, two ports; or --trap TEXT" + (", to which --history belongs" * bool(history)))
+        raise UsageError(
+            "--history goes with --trap TEXT" if a is not None else "give two ports, A and B, or --trap TEXT"
+        )
     if b is None:
         return _partners(where, _parse_end(a, kind), inbound_check, adaptive_routing, format, packet)
     ends = [_parse_end(text, kind) for text in (a, b)]

@@ -17,7 +17,7 @@ from ibkeys.cli.listing.aliases import note_aliases
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.render import write_document, write_table
-from ibkeys.cli.screen.colour import Painted, paint, role_of_change
+from ibkeys.cli.screen.colour import ColouredValue, paint, role_of_change
 from ibkeys.cli.showing import NAME_TITLES, errors_of, finish, name_cells, sweep
 from ibkeys.cli.sm.ufm import PolicyOptions, policy_options
 from ibkeys.grouping import grouped
@@ -186,12 +186,12 @@ def _by_port(rows: Iterable[JsonRow]) -> Iterator[dict[str, Any]]:
         yield {**same[0], "changes": [_in_words(row) for row in same]}
 
 
-def _in_words(row: JsonRow) -> Painted:
+def _in_words(row: JsonRow) -> ColouredValue:
     """Return a change of a port in words: ``0x0021 lustre: joins as full``."""
     *names, change = _cells(row)
     place = " ".join(word for word in names if word not in ("", NOTHING))
-    return Painted(f"{place}: {change.value}" if place else change.value, change.role)
+    return ColouredValue(f"{place}: {change.value}" if place else change.value, change.role)
 
 
 def _cells(row: JsonRow) -> list[Any]:
-    return [row["partition"], row["name"], Painted(row["change"], _ROLES.get(row["what"], "changed"))]
+    return [row["partition"], row["name"], ColouredValue(row["change"], _ROLES.get(row["what"], "changed"))]

@@ -11,7 +11,7 @@ from ibkeys.cli.documents.policies import PARTITION_SPREAD
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
+from ibkeys.cli.partitions.many_ports import ManyPortsChange, StepsBar
 from ibkeys.cli.render import write_document
 from ibkeys.cli.sm.files_request import FilesChangeOptions, files_change_options
 from ibkeys.cli.sm.hosts import hosts_of
@@ -41,7 +41,7 @@ def partition_spread(command_options: FilesChangeOptions) -> int:
     where, consent = command_options.where, command_options.consent
     hosts = hosts_of(where, command_options.sm_hosts)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, PARTITION_SPREAD.name, consent) as writer:
-        interrupts, bar = Interrupts(), Bar(where.debug)
+        interrupts, bar = Interrupts(), StepsBar(where.debug)
         master = master_policy(fabric, hosts, can_name_file=False)
         via = CarrierChoice(None, CarrierSettings(command_options.sm_wait), hosts)
         plan = plan_spread(writer, master, via, ApplyHooks(interrupts.check, bar))

@@ -32,7 +32,7 @@ _STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-class Painted(NamedTuple):
+class ColouredValue(NamedTuple):
     """A value for people with the *role* that `paint` colours it by."""
 
     value: Any

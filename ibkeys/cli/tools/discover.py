@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 @click.argument("words", nargs=-1, metavar="[WHO]...")
 @options.flag("--names", "by_name", help="Show only the end ports: GUID, name, LID and switch port.")
 @options.option(
-    "--only", env=False, type=click.Choice(list(VALUES)), help="With --names: print only this, a line for each port."
+    "--only",
+    env=False,
+    type=click.Choice(list(VALUES)),
+    help="With --names: print only this value, a line for each port.",
 )
 @options.option("--baseline", metavar="SNAPSHOT", help="Name the adapters replaced since this snapshot.")
 @options.format

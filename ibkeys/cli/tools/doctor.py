@@ -87,9 +87,9 @@ def _write_text(checks: list[ProbeResult], settings: list[dict[str, Any]], probl
 
 
 def _checks(where: Where) -> Iterator[ProbeResult]:
-    from ibkeys.doctor.checks import Examined, check_devices, check_subnet
+    from ibkeys.doctor.checks import DoctorSubjects, check_devices, check_subnet
 
-    examined = Examined(
+    examined = DoctorSubjects(
         where.backend if is_simulated(where) else "",
         Path(where.security_keys) if where.security_keys else None,
         partial(open_fabric, where),

@@ -14,7 +14,7 @@ from ibkeys.cli import exits, options, typed
 from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import open_fabric, sm_key_of
-from ibkeys.cli.options import ChangeOptions, Changing, Where
+from ibkeys.cli.options import ChangeOptions, ConsentOptions, Where
 from ibkeys.cli.screen.lines import columns, width_of
 from ibkeys.errors import IbkeysError, Refused, UsageError
 
@@ -262,7 +262,7 @@ def _simulated_port(fabric: LiveFabric) -> SimulatedPort:
     return port
 
 
-def _agree_on_writes(reading: FabricReading, consent: Changing, text: str) -> Callable[[], PortHandle]:
+def _agree_on_writes(reading: FabricReading, consent: ConsentOptions, text: str) -> Callable[[], PortHandle]:
     """Prove that the second port in *text* belongs to this host, and ask the user, except in a dry run.
 
     Returns the proof as a function, because each write repeats it. Raises UsageError and Refused.
@@ -280,7 +280,9 @@ def _agree_on_writes(reading: FabricReading, consent: Changing, text: str) -> Ca
     return prove_far
 
 
-def _make_writes(reading: FabricReading, prove_far: Callable[[], PortHandle], consent: Changing) -> LoopbackResult:
+def _make_writes(
+    reading: FabricReading, prove_far: Callable[[], PortHandle], consent: ConsentOptions
+) -> LoopbackResult:
     """Make the writes, and return their result; in a dry run nothing is written. Warn if a value was not restored."""
     from ibkeys.hardware.check import Finding, not_checked
     from ibkeys.hardware.loopback.putting_back import COMMAND

@@ -15,7 +15,7 @@ from ibkeys.errors import FileError
 from ibkeys.files import or_none
 from ibkeys.host.file_access import FileFact
 from ibkeys.managers.machines.machine import Machine
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 
 SYSLOG: Final = Path("/dev/log")
 _SYSLOG_FILES: Final = (
@@ -25,7 +25,7 @@ _SYSLOG_FILES: Final = (
 """The files that syslog writes on the distributions that have OpenSM, and the folders of systemd's journal."""
 
 
-def find_readable_outputs(running: Running) -> Iterator[str]:
+def find_readable_outputs(running: RunningOpensm) -> Iterator[str]:
     """Yield, in words, each file in which users other than its owner and root can read a changed key that this OpenSM
     prints when it reads the key. Its log is left out: their rights on it are removed before (`remove_others_rights`).
     Raises HostNotReached."""

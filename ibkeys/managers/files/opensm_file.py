@@ -14,7 +14,7 @@ from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.managers.instance import Role
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.opensm.edit import NewValue, with_options
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 from ibkeys.store.journal import FileEntry, RunningOperation
 
 
@@ -40,7 +40,7 @@ class OpensmFile:
     seen: SeenFile
     holds_keys: bool = False
     user: int = 0
-    opensms: list[Running] = field(default_factory=list)
+    opensms: list[RunningOpensm] = field(default_factory=list)
     places: list[Path] = field(default_factory=list)
 
     @classmethod
@@ -51,9 +51,9 @@ class OpensmFile:
         return cls(machine, path, machine.look(path), user is not None, user or 0)
 
     @classmethod
-    def of(cls, running: Running, role: Role, holds_keys: bool) -> Self:
-        """Read the file of this *role* of a running OpenSM. Raises the errors of `Running.place_of` and
-        `Running.read_user`, and FileChanged."""
+    def of(cls, running: RunningOpensm, role: Role, holds_keys: bool) -> Self:
+        """Read the file of this *role* of a running OpenSM. Raises the errors of `RunningOpensm.place_of` and
+        `RunningOpensm.read_user`, and FileChanged."""
         path, place = running.place_of(role)
         user = running.read_user() if holds_keys else 0
         return cls(running.machine, path, running.machine.look(path), holds_keys, user, [running], [place])

@@ -14,7 +14,7 @@ from ibkeys.errors import Refused
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.instance import HOW_TO_MEND, Instance
 from ibkeys.managers.report import HostReport
-from ibkeys.managers.site import Running
+from ibkeys.managers.site import RunningOpensm
 from ibkeys.managers.start_command import command_to_start
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
@@ -23,7 +23,7 @@ REFUSAL: Final = "opensm-keys"
 """The `Refused.interlock` if new keys would make OpenSMs lose ports, or lose each other; nothing overrides it."""
 
 
-def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str]]:
+def options_file(running: RunningOpensm, interlock: str) -> tuple[OpensmFile, list[str]]:
     """Return the options file of an OpenSM, and notes for the user if it is not certain that this is its file.
 
     Raises Refused (*interlock*) if the file does not exist, or if OpenSM would refuse its policy, which it reads at the
@@ -36,8 +36,8 @@ def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str
     file = instance.files["options"]
     if file.is_there is False:
         raise Refused(
-            f"{instance.name} has no options file ({file.path}), and one that was not there when OpenSM started is "
-            "never read: make it, and restart that OpenSM once: (umask 077; "
+            f"{instance.name} has no options file ({file.path}), and OpenSM reads only a file that exists when it "
+            "starts: create it, then restart that OpenSM: (umask 077; "
             f"{command_to_start(instance, ['-c', str(file.path)])})",
             interlock,
         ).unchanged()
@@ -67,7 +67,7 @@ def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
 
 
 def refuse_unreached_sms(
-    managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport], harm: str
+    managers: Iterable[tuple[Manager, RunningOpensm | None]], hosts: Iterable[HostReport], harm: str
 ) -> None:
     """Raise Refused (`REFUSAL`) if an SM of the fabric was not found on any host that was reached, or was found as two
     OpenSMs. *managers*: each SM with its OpenSM, None if it was not found. *harm*: the harm that such an SM would do,
@@ -96,7 +96,7 @@ def notes_on_idle_hosts(hosts: Iterable[HostReport]) -> list[str]:
     ]
 
 
-def _refuse_ambiguous(managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport]) -> None:
+def _refuse_ambiguous(managers: Iterable[tuple[Manager, RunningOpensm | None]], hosts: Iterable[HostReport]) -> None:
     """Raise Refused if two OpenSMs seem to run at the port of one SM: only one of them would get the keys, and it may
     be the wrong one.
     """

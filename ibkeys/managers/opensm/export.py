@@ -34,7 +34,7 @@ class CheckedConf:
     was_written: bool = False
 
 
-def lines_of(store: KeyStore, protect: int | None = None, lease: int | None = None) -> KeyLines | None:
+def conf_lines_of(store: KeyStore, protect: int | None = None, lease: int | None = None) -> KeyLines | None:
     """Return the lines that an opensm.conf must have so that OpenSM keeps the keys of *store*; None if the ports have
     different keys. *protect* (0 to 3) and *lease* (seconds): the user's values; None: those that all ports got with
     their keys. If these differ or are not known, they are None in the result. Raises UsageError if *store* has no key,
@@ -58,9 +58,9 @@ def lines_of(store: KeyStore, protect: int | None = None, lease: int | None = No
 
 
 def check_conf(store: KeyStore, path: Path, protect: int | None = None, lease: int | None = None) -> CheckedConf:
-    """Return the opensm.conf *path* compared with the key store. *protect*, *lease*: as in `lines_of`. Raises
+    """Return the opensm.conf *path* compared with the key store. *protect*, *lease*: as in `conf_lines_of`. Raises
     UsageError, FileFormatError, StoreError."""
-    return CheckedConf(path, key_changes_at_start(read_conf(path), lines_of(store, protect, lease)))
+    return CheckedConf(path, key_changes_at_start(read_conf(path), conf_lines_of(store, protect, lease)))
 
 
 def check_found(store: KeyStore, excluded: Path | None = None) -> list[CheckedConf]:
@@ -82,7 +82,8 @@ def check_found(store: KeyStore, excluded: Path | None = None) -> list[CheckedCo
 
 
 def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, lease: int | None = None) -> KeyLines:
-    """Return the lines for `write_conf` to write into *path*; nothing is written. *protect*, *lease*: as in `lines_of`.
+    """Return the lines for `write_conf` to write into *path*; nothing is written. *protect*, *lease*: as in
+    `conf_lines_of`.
 
     Raises Refused if a running OpenSM reads *path*, which would apply the lines, or if the ports have different keys;
     UsageError if there is no key, or the level or lease is not known; FileFormatError, StoreError.
@@ -93,7 +94,7 @@ def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, leas
             "written: stop that OpenSM first, or let it set the key (ibkeys-mkey-rotate(1))",
             "running-opensm",
         ).explained("Writing the file would apply it.")
-    wanted = lines_of(store, protect, lease)
+    wanted = conf_lines_of(store, protect, lease)
     if wanted is None:
         raise Refused(
             f"{path}: each port has its own key, and one m_key cannot express them; nothing was written: `ibkeys "

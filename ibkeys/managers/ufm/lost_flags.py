@@ -42,8 +42,8 @@ def refuse_lost_flags(
             texts.append(f"{', '.join(lost)} of {clean(partition.name)} ({partition.base:#x})")
     if texts:
         raise UsageError(
-            f"the policy has flags that UFM does not have, and that the calls for its members cannot give it: "
-            f"{named(texts)}: remove them from the policy, or set them in UFM first"
+            "the policy has flags that UFM does not have, and a change of members does not set flags in UFM: "
+            f"{named(texts)}; remove them from the policy, or set them in UFM first"
         ).explained(
             f"UFM has {', '.join(QOS)} for a partition (PUT /resources/pkeys/qos_conf, then a restart of UFM). If they "
             "equal mtu, sl and rate of the policy, these flags are not refused."

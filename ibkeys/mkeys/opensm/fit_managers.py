@@ -26,7 +26,7 @@ from ibkeys.managers.instance import CHECK_FIRST
 from ibkeys.managers.opensm.effective_options import EffectiveOption
 from ibkeys.managers.opensm.m_key_lines import has_key_for_each_port
 from ibkeys.managers.report import HostReport, shared_files
-from ibkeys.managers.site import ReachedHost, Running
+from ibkeys.managers.site import ReachedHost, RunningOpensm
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
 from ibkeys.store.journal import Journal
@@ -83,7 +83,7 @@ def find_key_managers(
 
 
 def _read_options(
-    writer: ChangeWriter, running: Running, file: OpensmFile
+    writer: ChangeWriter, running: RunningOpensm, file: OpensmFile
 ) -> tuple[Mapping[str, EffectiveOption], list[str]]:
     """Return the options that a change of the M_Key depends on, and notes. Raises UsageError, StoreError."""
     changed, _ = running.settings(KEY_LINES, "which M_Key it sets")

@@ -20,7 +20,7 @@ from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.instance import Instance
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.report import HostReport, assign_ports, report_on_host
-from ibkeys.managers.site import ReachedHost, Running
+from ibkeys.managers.site import ReachedHost, RunningOpensm
 from ibkeys.mkeys.opensm.last_run_record import key_of_last_run
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import hides_key
@@ -66,7 +66,7 @@ def read_key_files(reached: Sequence[ReachedHost], own_guid: int) -> list[Guid2M
 
     If an OpenSM may belong to another subnet than the local port, and its file cannot be found or is invalid, it is
     left out: if the sweep finds that OpenSM on this subnet, its files are read again. Raises the errors of
-    `Running.place_of`, FileFormatError, HostNotReached.
+    `RunningOpensm.place_of`, FileFormatError, HostNotReached.
     """
     found: list[Guid2MKeyFile] = []
     for each, instance, is_of_this_subnet in _instances(reached, own_guid):
@@ -88,7 +88,7 @@ def options_files(reached: Sequence[ReachedHost], own_guid: int) -> list[OpensmF
     for each, instance, is_of_this_subnet in _instances(reached, own_guid):
         if not is_of_this_subnet or instance.files["options"].is_there is False:
             continue
-        running = Running(instance, each.machine, None)
+        running = RunningOpensm(instance, each.machine, None)
         try:
             found.append(OpensmFile.at(each.machine, running.place_of("options")[0], user=0).require())
         except (UsageError, FileError, FileFormatError):
@@ -114,7 +114,7 @@ def _may_be_of_another_subnet(host: HostReport, instance: Instance, own_guid: in
 
 def _key_file(reached: ReachedHost, instance: Instance) -> Iterator[Guid2MKeyFile]:
     """Yield the guid2mkey of an OpenSM, if there is one that can be read. Raises as `read_key_files`."""
-    _, cache = Running(instance, reached.machine, None).place_of("cache")
+    _, cache = RunningOpensm(instance, reached.machine, None).place_of("cache")
     path = cache / MKEY_FILE
     try:
         data = reached.machine.files.read(path, files.LIST)

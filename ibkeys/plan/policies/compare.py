@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Changed(Generic[T]):
+class ChangedValue(Generic[T]):
     """A value of a port that differs between two policies: ``before`` by the first, ``after`` by the second; None if a
     policy gives the port no such value.
     """
@@ -34,9 +34,9 @@ class Changed(Generic[T]):
     after: T | None
 
 
-MembershipChange = Changed[MemberWord]
+MembershipChange = ChangedValue[MemberWord]
 """The membership of a port in one partition."""
-PinnedDifference = Changed[PKey]
+PinnedDifference = ChangedValue[PKey]
 """The P_Key that a policy pins at index 0 of a port by indx0; None if it pins none there."""
 
 
@@ -137,9 +137,9 @@ def _words(resolution: Resolution) -> dict[int, dict[int, MemberWord]]:
     return by_partition
 
 
-def _differences(ports: Mapping[int, Port], old: Mapping[int, T], new: Mapping[int, T]) -> tuple[Changed[T], ...]:
+def _differences(ports: Mapping[int, Port], old: Mapping[int, T], new: Mapping[int, T]) -> tuple[ChangedValue[T], ...]:
     pairs = ((port, old.get(guid), new.get(guid)) for guid, port in ports.items())
-    return tuple(Changed(port, before, after) for port, before, after in pairs if before != after)
+    return tuple(ChangedValue(port, before, after) for port, before, after in pairs if before != after)
 
 
 def _name(policy: Policy, base: int, members: Mapping[int, object]) -> str | None:

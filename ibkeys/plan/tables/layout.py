@@ -26,7 +26,7 @@ Entries = Mapping[int, PKey]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedTable:
     """A planned table. ``dropped``: the P_Keys for which it has no room. ``moves``: (P_Key, index before, index after)
     of each P_Key that moves. ``misplaced``: the P_Key that belongs to index 0 but stays elsewhere, None if there is
     none.
@@ -44,14 +44,14 @@ def place(
     capacity: int,
     index0: PKey | None = None,
     may_move: Collection[int] = (),
-) -> Placed:
+) -> PlacedTable:
     """Return the planned table of an end port that has the entries *before* and should have exactly *keys*.
 
     *keys*: in the order of `Resolution.by_port`. *index0*: the P_Key that ``indx0`` pins at index 0. *may_move*: the
     partitions whose P_Keys may change their index if the rule for index 0 requires it.
     """
     if not capacity:
-        return Placed({}, tuple(keys))
+        return PlacedTable({}, tuple(keys))
     kept = _lasting_entries(before, keys)
     owner, misplaced = _key_of_index0(keys, index0), None
     moved: dict[PKey, int] = {}
@@ -71,7 +71,7 @@ def place(
         after, dropped = _fill(before, kept, keys, capacity, set(moved.values()))
     where = {key: index for index, key in after.items()}
     moves = tuple((key, source, where[key]) for key, source in moved.items() if key in where)
-    return Placed(after, tuple(dropped), moves, misplaced)
+    return PlacedTable(after, tuple(dropped), moves, misplaced)
 
 
 def _lasting_entries(before: Entries, keys: Sequence[PKey]) -> dict[int, PKey]:

@@ -66,7 +66,7 @@ class Image:
 
     def __post_init__(self) -> None:
         if self.attribute not in ATTRIBUTES:
-            raise EncodeError(f"the journal does not keep {self.attribute}; known: {', '.join(sorted(ATTRIBUTES))}")
+            raise EncodeError(f"the journal does not store {self.attribute}, only {', '.join(sorted(ATTRIBUTES))}")
         for blob in (self.before, self.after):
             if len(blob) != ATTRIBUTE_SIZE:
                 raise EncodeError(f"an attribute in the journal has {ATTRIBUTE_SIZE} bytes, {len(blob)} given")

@@ -31,7 +31,7 @@ from ibkeys.managers.instance import Instance, Role
 from ibkeys.managers.opensm.command_line import CommandLine
 from ibkeys.managers.opensm.effective_options import EffectiveOptions
 from ibkeys.managers.opensm.process import OpensmProcess
-from ibkeys.managers.site import ReachedHost, Running
+from ibkeys.managers.site import ReachedHost, RunningOpensm
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.partitions.membership import EndPort, PortKind
 from ibkeys.partitions.opensm_tables import place_leaf
@@ -227,10 +227,10 @@ class MadeUpOpensm:
         )
         port = next(port for port in found.end_ports() if port.guid == self.sm_guid)
         manager = Manager(port, self.sm_guid, "master", 0, 0)
-        master = Running(instance, self.host, manager)
+        master = RunningOpensm(instance, self.host, manager)
         reached = [ReachedHost(SmHost(), self.host), *(ReachedHost(SmHost(), each) for each in self.standbys)]
         writer.managers |= self.managers
-        standbys = tuple(Running(instance, each, manager) for each in self.standbys)
+        standbys = tuple(RunningOpensm(instance, each, manager) for each in self.standbys)
         count = self.other_sms + len(standbys)
         return StillSite(writer, reached, manager, master, self.options, standbys, self.out_of_reach, count)
 

@@ -12,7 +12,7 @@ from functools import cache
 from ibkeys.mad.const import AttributeID, MgmtClass
 from ibkeys.sim.server import ibsim_protocol as protocol
 from tests.fuzz.target import Choices, Target
-from tests.sim.server.programs import TIMEOUT, Program, Running, get, gmp, tid
+from tests.sim.server.programs import TIMEOUT, Program, RunningOpensm, get, gmp, tid
 
 _NOISE, _CONTROL, _PACKET = range(3)
 _GOOD = (
@@ -32,7 +32,7 @@ class Scene:
     def __init__(self) -> None:
         stack = ExitStack()
         atexit.register(stack.close)
-        self.running = Running(stack)
+        self.running = RunningOpensm(stack)
         self.honest, self.sm = self.running.attach("H-2"), self.running.attach("H-3", is_sm=True)
         self.fuzzer = self.running.attach("H-1")
         self.turn = 0

@@ -31,7 +31,7 @@ from ibkeys.managers.opensm.command_line import CommandLine
 from ibkeys.managers.opensm.effective_options import EffectiveOptions
 from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.managers.opensm.process import OpensmProcess
-from ibkeys.managers.site import ReachedHost, Running
+from ibkeys.managers.site import ReachedHost, RunningOpensm
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.mkeys import places as rooms
 from ibkeys.mkeys.confirming import lower_unconfirmed
@@ -158,7 +158,7 @@ class MadeUpOpensm:
         instance = Instance("", process, files, options, options.file, None, None, port.guid)
         manager = Manager(port, port.guid, "master", 0, 0)
         machine = cast(Any, _Machine(self))
-        running = Running(instance, machine, manager)
+        running = RunningOpensm(instance, machine, manager)
         conf = self.options_file()
         conf.opensms, conf.places = [running], [self.conf]
         settings = {name: options.setting(name) for name in (*KEY_LINES, *KEY_OPTIONS)}

@@ -7,17 +7,17 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.sim.server.programs import Running
+from tests.sim.server.programs import RunningOpensm
 
 
 @pytest.fixture
-def run() -> Iterator[Callable[..., Running]]:
+def run() -> Iterator[Callable[..., RunningOpensm]]:
     with ExitStack() as stack:
-        yield lambda **options: Running(stack, **options)
+        yield lambda **options: RunningOpensm(stack, **options)
 
 
 @pytest.fixture
-def running(run: Callable[..., Running]) -> Iterator[Running]:
+def running(run: Callable[..., RunningOpensm]) -> Iterator[RunningOpensm]:
     running = run()
     yield running
     assert "internal errors" not in running.server.counts(), running.said

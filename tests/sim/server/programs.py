@@ -141,7 +141,7 @@ class Program(ProgramSockets):
         self.data.close()
 
 
-class Running:
+class RunningOpensm:
     """A server in a thread. ``subnet`` may be looked at when nothing is under way."""
 
     def __init__(self, stack: ExitStack, **options: Any) -> None:

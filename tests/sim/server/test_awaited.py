@@ -8,7 +8,7 @@ from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.server import awaited
 from ibkeys.sim.server import ibsim_protocol as protocol
-from tests.sim.server.programs import Packet, Program, Running, get, gmp, tid
+from tests.sim.server.programs import Packet, Program, RunningOpensm, get, gmp, tid
 
 SM_LID, ASKER_LID = 3, 2
 
@@ -48,7 +48,7 @@ def soon(never: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("sent", [trap(), gmp(6, Method.TRAP, AttributeID.NOTICE, 0x4_0000_0077)], ids=["SMP", "GMP"])
-def test_a_trap_repress_is_for_the_program_whose_trap_it_answers(running: Running, sent: bytes) -> None:
+def test_a_trap_repress_is_for_the_program_whose_trap_it_answers(running: RunningOpensm, sent: bytes) -> None:
     sm, idle_sm, one = running.attach("H-2", is_sm=True), running.attach("H-1", is_sm=True), running.attach("H-1")
     one.send(sent, SM_LID)
     came = sm.receive()
@@ -61,7 +61,7 @@ def test_a_trap_repress_is_for_the_program_whose_trap_it_answers(running: Runnin
     assert one.hears_nothing()
 
 
-def test_an_sm_that_sends_itself_a_trap_gets_its_own_trap_repress(running: Running) -> None:
+def test_an_sm_that_sends_itself_a_trap_gets_its_own_trap_repress(running: RunningOpensm) -> None:
     sm = running.attach("H-2", is_sm=True)
     sm.send(trap(), SM_LID)
     came = sm.receive()
@@ -75,7 +75,7 @@ def test_an_sm_that_sends_itself_a_trap_gets_its_own_trap_repress(running: Runni
     [{"at12": b"\x00\x00\x00\x78"}, {"at8": b"\x00\x01"}, {"at8": b"\x00\xff"}, {"at1": b"\x06"}],
     ids=["another TransactionID", "another program", "nobody's slot", "another class"],
 )
-def test_a_trap_repress_that_nobody_waits_for_is_dropped(running: Running, other: dict[str, bytes]) -> None:
+def test_a_trap_repress_that_nobody_waits_for_is_dropped(running: RunningOpensm, other: dict[str, bytes]) -> None:
     sm, idle, one = running.attach("H-2", is_sm=True), running.attach("H-1"), running.attach("H-1", is_sm=True)
     sm.send(repress(trap()), ASKER_LID)  # no trap at all
     assert one.hears_nothing()
@@ -90,7 +90,7 @@ def test_a_trap_repress_that_nobody_waits_for_is_dropped(running: Running, other
     assert one.hears_nothing(), "the second one answers nothing any more"
 
 
-def test_a_trap_repress_at_another_port_is_not_for_the_program(running: Running) -> None:
+def test_a_trap_repress_at_another_port_is_not_for_the_program(running: RunningOpensm) -> None:
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1", is_sm=True)
     running.attach("H-3", is_sm=True)
     one.send(trap(), SM_LID)
@@ -101,7 +101,7 @@ def test_a_trap_repress_at_another_port_is_not_for_the_program(running: Running)
     assert one.receive().mad[3] == Method.TRAP_REPRESS
 
 
-def test_a_trap_repress_passes_the_m_key_check_first(running: Running) -> None:
+def test_a_trap_repress_passes_the_m_key_check_first(running: RunningOpensm) -> None:
     sm, one, port = running.attach("H-2", is_sm=True), running.attach("H-1", is_sm=True), running.subnet.port("H-1", 1)
     port.m_key = 0xABC
     one.send(trap(), SM_LID)
@@ -113,7 +113,7 @@ def test_a_trap_repress_passes_the_m_key_check_first(running: Running) -> None:
     assert one.receive().mad[3] == Method.TRAP_REPRESS
 
 
-def test_who_has_the_slot_of_a_program_that_left_does_not_get_its_trap_repress(running: Running) -> None:
+def test_who_has_the_slot_of_a_program_that_left_does_not_get_its_trap_repress(running: RunningOpensm) -> None:
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1")
     one.send(trap(), SM_LID)
     came = sm.receive()
@@ -124,7 +124,7 @@ def test_who_has_the_slot_of_a_program_that_left_does_not_get_its_trap_repress(r
     assert heir.hears_nothing()
 
 
-def test_an_smp_that_answers_nothing_is_dropped(running: Running) -> None:
+def test_an_smp_that_answers_nothing_is_dropped(running: RunningOpensm) -> None:
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1")
     one.send(get(AttributeID.SM_INFO, path=None, tid=0x4_0000_0007), SM_LID)
     right = answer(sm.receive())
@@ -151,7 +151,7 @@ def test_an_smp_that_answers_nothing_is_dropped(running: Running) -> None:
 )
 @pytest.mark.usefixtures("soon")
 def test_what_a_program_ignores_comes_back_as_a_timeout_and_its_late_answer_is_dropped(
-    running: Running, request_: bytes, lid: int
+    running: RunningOpensm, request_: bytes, lid: int
 ) -> None:
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1")
     one.send(request_, lid, sqp=7)
@@ -173,7 +173,7 @@ def ignored(sm: Program, asker: Program) -> Packet:
     return asker.receive()
 
 
-def test_what_was_answered_is_not_given_up(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_answered_is_not_given_up(running: RunningOpensm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(awaited, "TIMEOUT", 1.0)
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1")
     for request in (get(AttributeID.SM_INFO, path=None), trap()):
@@ -186,7 +186,7 @@ def test_what_was_answered_is_not_given_up(running: Running, monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("soon")
-def test_sa_requests_are_not_given_up_for_their_askers_wait_for_all_lengths_of_time(running: Running) -> None:
+def test_sa_requests_are_not_given_up_for_their_askers_wait_for_all_lengths_of_time(running: RunningOpensm) -> None:
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1")
     one.send(gmp(3, Method.GET, 0x35), SM_LID, qpn=1, sqp=1)
     came = sm.receive()
@@ -197,7 +197,7 @@ def test_sa_requests_are_not_given_up_for_their_askers_wait_for_all_lengths_of_t
 
 
 @pytest.mark.usefixtures("soon")
-def test_who_has_the_slot_of_a_program_that_left_is_not_told_of_its_timeouts(running: Running) -> None:
+def test_who_has_the_slot_of_a_program_that_left_is_not_told_of_its_timeouts(running: RunningOpensm) -> None:
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1")
     one.send(get(AttributeID.SM_INFO, path=None), SM_LID)
     sm.receive()

@@ -12,10 +12,10 @@ from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.server import Server
 from ibkeys.sim.subnet import Subnet
-from tests.sim.server.programs import NET, TIMEOUT, Program, Running, get
+from tests.sim.server.programs import NET, TIMEOUT, Program, RunningOpensm, get
 
 
-def test_the_sequence_of_the_client_library(running: Running) -> None:
+def test_the_sequence_of_the_client_library(running: RunningOpensm) -> None:
     one, switch = running.attach("H-1"), running.attach("the switch")
     assert (one.slot, one.node, switch.slot, switch.node) == (0, "H-1", 1, "S-1")
     vendor_id, device_id, revision, version = struct.unpack("=III4xQ", one.ask(protocol.GET_VENDOR).data[:24])
@@ -37,17 +37,17 @@ def test_the_sequence_of_the_client_library(running: Running) -> None:
     assert [line.split()[1] for line in running.attached()] == ["1"]
 
 
-def test_the_host_never_reads_its_m_key_this_way(running: Running) -> None:
+def test_the_host_never_reads_its_m_key_this_way(running: RunningOpensm) -> None:
     running.subnet.port("H-1", 1).m_key = 0x1234567890
     info = running.attach("H-1").ask(protocol.GET_PORT_INFO).data
     assert info[:8] == bytes(8)
 
 
-def test_programs_attach_where_there_is_a_link(running: Running) -> None:
+def test_programs_attach_where_there_is_a_link(running: RunningOpensm) -> None:
     assert running.attach("H-3").ask(protocol.GET_PORT_INFO).data[28] == 2
 
 
-def test_programs_that_name_no_node_attach_to_the_first_one_or_to_home(run: Callable[..., Running]) -> None:
+def test_programs_that_name_no_node_attach_to_the_first_one_or_to_home(run: Callable[..., RunningOpensm]) -> None:
     assert run().attach("").node == "S-1"
     subnet = Subnet.from_text(NET)
     with ExitStack() as stack:
@@ -59,7 +59,7 @@ def test_programs_that_name_no_node_attach_to_the_first_one_or_to_home(run: Call
         assert stack.enter_context(Program(server.name)).node == "H-2"
 
 
-def test_what_connect_refuses(running: Running) -> None:
+def test_what_connect_refuses(running: RunningOpensm) -> None:
     assert running.attach("H-9").slot is None
     sm = running.attach("H-1", is_sm=True)
     assert sm.slot == 0
@@ -69,20 +69,20 @@ def test_what_connect_refuses(running: Running) -> None:
     assert running.attach("H-1", is_sm=True).slot is not None
 
 
-def test_connect_without_a_data_socket_is_refused(running: Running) -> None:
+def test_connect_without_a_data_socket_is_refused(running: RunningOpensm) -> None:
     program = running.attach("H-1", connect=False)
     program.data.close()
     assert program.ask(protocol.CONNECT, protocol.client_info(program.ident, False, "")).kind == protocol.ERROR
 
 
-def test_nobody_speaks_for_another_program(running: Running) -> None:
+def test_nobody_speaks_for_another_program(running: RunningOpensm) -> None:
     one, two = running.attach("H-1"), running.attach("H-2")
     assert two.ask(protocol.DISCONNECT, client=one.slot).kind == protocol.ERROR
     assert two.ask(protocol.GET_PORT, client=77).kind == protocol.ERROR
     assert one.exchange(get(AttributeID.NODE_INFO)).mad[3] == 0x81
 
 
-def test_malformed_control_requests_get_no_reply(running: Running) -> None:
+def test_malformed_control_requests_get_no_reply(running: RunningOpensm) -> None:
     program = running.attach("H-1")
     good = struct.pack("=IIII64s", protocol.MAGIC, 0, protocol.GET_PORT, 0, b"")
     for raw in (b"", good[:79], good + b"\0", b"\0" + good[1:], good[:4] + struct.pack("=I", 256) + good[8:]):
@@ -91,7 +91,7 @@ def test_malformed_control_requests_get_no_reply(running: Running) -> None:
     assert running.server.counts()["malformed"] == 5
 
 
-def test_is_sm_is_set_and_cleared(running: Running) -> None:
+def test_is_sm_is_set_and_cleared(running: RunningOpensm) -> None:
     port = running.subnet.port("H-1", 1)
     one, two = running.attach("H-1"), running.attach("H-1", is_sm=True)
     assert port.capability_mask & 2
@@ -103,7 +103,7 @@ def test_is_sm_is_set_and_cleared(running: Running) -> None:
     assert not port.capability_mask & 2
 
 
-def test_is_sm_sends_trap_144_to_the_subnet_manager(running: Running) -> None:
+def test_is_sm_sends_trap_144_to_the_subnet_manager(running: RunningOpensm) -> None:
     sm = running.attach("H-2", is_sm=True)
     for node in running.subnet.nodes:
         for port in node.end_ports:

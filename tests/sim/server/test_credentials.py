@@ -18,12 +18,12 @@ from ibkeys.sim.server import clients, steer_socket
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.server import Server
 from ibkeys.sim.subnet import Subnet
-from tests.sim.server.programs import NET, TIMEOUT, Program, Running, fresh_name, get, idents
+from tests.sim.server.programs import NET, TIMEOUT, Program, RunningOpensm, fresh_name, get, idents
 
 OTHER_USER = 65534
 
 
-def test_a_program_of_another_user_gets_no_slot_and_is_told_at_once(run: Callable[..., Running]) -> None:
+def test_a_program_of_another_user_gets_no_slot_and_is_told_at_once(run: Callable[..., RunningOpensm]) -> None:
     running = run(users={OTHER_USER})
     for _ in range(clients.MAX_CLIENTS + 1):
         with Program(running.name, "H-1") as stranger:
@@ -34,7 +34,7 @@ def test_a_program_of_another_user_gets_no_slot_and_is_told_at_once(run: Callabl
     assert "--allow-others" in running.said[0]
 
 
-def test_what_another_user_asks_of_an_attached_program_is_not_done(run: Callable[..., Running]) -> None:
+def test_what_another_user_asks_of_an_attached_program_is_not_done(run: Callable[..., RunningOpensm]) -> None:
     users = {os.geteuid()}
     running = run(users=users)
     mine = running.attach("H-1")
@@ -44,7 +44,7 @@ def test_what_another_user_asks_of_an_attached_program_is_not_done(run: Callable
     assert mine.exchange(get(AttributeID.NODE_INFO)).status == 0
 
 
-def test_a_packet_of_another_user_changes_nothing(run: Callable[..., Running]) -> None:
+def test_a_packet_of_another_user_changes_nothing(run: Callable[..., RunningOpensm]) -> None:
     """The name of a program's socket may have been taken by another user before the program itself."""
     users = {os.geteuid()}
     running = run(users=users)
@@ -57,7 +57,7 @@ def test_a_packet_of_another_user_changes_nothing(run: Callable[..., Running]) -
     assert one.exchange(get(AttributeID.NODE_INFO)).status == 0
 
 
-def test_another_user_may_not_steer(run: Callable[..., Running]) -> None:
+def test_another_user_may_not_steer(run: Callable[..., RunningOpensm]) -> None:
     running = run(users={OTHER_USER})
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
         stranger.settimeout(TIMEOUT)
@@ -65,7 +65,7 @@ def test_another_user_may_not_steer(run: Callable[..., Running]) -> None:
         assert stranger.recv(100) == b""
 
 
-def test_with_allow_others_any_user_attaches_and_steers_nothing(run: Callable[..., Running]) -> None:
+def test_with_allow_others_any_user_attaches_and_steers_nothing(run: Callable[..., RunningOpensm]) -> None:
     running = run(users={OTHER_USER}, allow_others=True)
     assert running.attach("H-1").exchange(get(AttributeID.NODE_INFO)).status == 0
     with pytest.raises(TransportError, match="closed the connection"):
@@ -126,7 +126,7 @@ print(struct.unpack_from("=IIII", control.recv(100))[2])
 """
 
 
-def test_the_kernel_says_who_sent_a_datagram(run: Callable[..., Running]) -> None:
+def test_the_kernel_says_who_sent_a_datagram(run: Callable[..., RunningOpensm]) -> None:
     """From a process of another user: a real one where this test runs as root, else by a server for root alone."""
     other, users = (OTHER_USER, None) if os.geteuid() == 0 else (os.geteuid(), {0})
     for allow_others, answer in ((False, protocol.ERROR), (True, protocol.CONNECT)):

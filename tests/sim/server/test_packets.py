@@ -10,10 +10,10 @@ from ibkeys.mad.const import AttributeID, Method, TrapNumber
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.server import clients
 from ibkeys.sim.server import ibsim_protocol as protocol
-from tests.sim.server.programs import Running, get, gmp, tid
+from tests.sim.server.programs import RunningOpensm, get, gmp, tid
 
 
-def test_directed_routes_lids_and_mixed_routes(running: Running) -> None:
+def test_directed_routes_lids_and_mixed_routes(running: RunningOpensm) -> None:
     one = running.attach("H-1")
     reply = one.exchange(get(AttributeID.NODE_INFO, path=(1, 2)), sqp=5)
     assert (reply.dlid, reply.slid, reply.dqp, reply.sqp, reply.status, reply.length) == (0xFFFF, 0xFFFF, 5, 0, 0, 256)
@@ -27,7 +27,7 @@ def test_directed_routes_lids_and_mixed_routes(running: Running) -> None:
     assert int.from_bytes(one.exchange(bytes(mixed), 1).mad[76:84]) == 0x200
 
 
-def test_the_slot_is_in_requests_and_comes_back(running: Running) -> None:
+def test_the_slot_is_in_requests_and_comes_back(running: RunningOpensm) -> None:
     running.attach("H-2")
     one = running.attach("H-1")
     assert one.slot == 1
@@ -45,7 +45,7 @@ def test_the_slot_is_in_requests_and_comes_back(running: Running) -> None:
     ],
     ids=["no link", "no such LID", "no SM", "no SA"],
 )
-def test_what_nobody_answers_comes_back_as_a_timeout(running: Running, mad: bytes, lid: int) -> None:
+def test_what_nobody_answers_comes_back_as_a_timeout(running: RunningOpensm, mad: bytes, lid: int) -> None:
     one = running.attach("H-1")
     echo = one.exchange(mad, lid, qpn=0 if mad[1] in (1, 0x81) else 1, sqp=7)
     assert (echo.status, echo.dlid, echo.sqp, echo.length) == (110, lid, 7, 256)
@@ -53,7 +53,7 @@ def test_what_nobody_answers_comes_back_as_a_timeout(running: Running, mad: byte
     assert echo.mad[:8] + echo.mad[10:] == mad[:8] + mad[10:]
 
 
-def test_a_refused_m_key_is_a_timeout_and_is_counted(running: Running) -> None:
+def test_a_refused_m_key_is_a_timeout_and_is_counted(running: RunningOpensm) -> None:
     one, port = running.attach("H-1"), running.subnet.port("H-2", 1)
     port.m_key, port.protect_bits = 0xABC, 2
     assert one.exchange(get(AttributeID.NODE_INFO, path=(1, 2))).status == 110
@@ -61,7 +61,7 @@ def test_a_refused_m_key_is_a_timeout_and_is_counted(running: Running) -> None:
     assert port.m_key_violations == 1
 
 
-def test_malformed_packets_get_no_answer(running: Running) -> None:
+def test_malformed_packets_get_no_answer(running: RunningOpensm) -> None:
     one = running.attach("H-1")
     good = get(AttributeID.NODE_INFO)
     hopped, backwards, version = bytearray(good), bytearray(good), bytearray(good)
@@ -77,14 +77,14 @@ def test_malformed_packets_get_no_answer(running: Running) -> None:
     assert one.exchange(good).status == 0
 
 
-def test_bytes_past_the_length_do_not_count(running: Running) -> None:
+def test_bytes_past_the_length_do_not_count(running: RunningOpensm) -> None:
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1")
     one.send(gmp(3, Method.GET, 0x35)[:92], 3, qpn=1, length=92)
     request = sm.receive()
     assert (request.length, request.mad[92:]) == (92, bytes(164))
 
 
-def test_an_sa_request_reaches_the_sm_and_its_answer_the_requester(running: Running) -> None:
+def test_an_sa_request_reaches_the_sm_and_its_answer_the_requester(running: RunningOpensm) -> None:
     sm, idle, one = running.attach("H-2"), running.attach("H-1"), running.attach("H-1")
     sm.ask(protocol.SET_IS_SM, struct.pack("=i", 1))
     one.send(gmp(3, Method.GET, 0x35, tid=0x0009_0004_0000_0001), 3, qpn=1, sqp=1)
@@ -99,7 +99,7 @@ def test_an_sa_request_reaches_the_sm_and_its_answer_the_requester(running: Runn
 
 
 @pytest.mark.parametrize("path", [None, (1, 2)])
-def test_sm_info_goes_to_the_sm_and_back(running: Running, path: tuple[int, ...] | None) -> None:
+def test_sm_info_goes_to_the_sm_and_back(running: RunningOpensm, path: tuple[int, ...] | None) -> None:
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1", is_sm=True)
     one.send(get(AttributeID.SM_INFO, path=path), 0xFFFF if path else 3)
     request = sm.receive()
@@ -110,14 +110,14 @@ def test_sm_info_goes_to_the_sm_and_back(running: Running, path: tuple[int, ...]
     assert (answer.mad[3], tid(answer.mad)) == (0x81, 0x0001_0000_0000_0007)
 
 
-def test_a_forward_to_a_dead_program_is_a_timeout(running: Running) -> None:
+def test_a_forward_to_a_dead_program_is_a_timeout(running: RunningOpensm) -> None:
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1")
     sm.close()
     assert one.exchange(gmp(3, Method.GET, 0x35), 3, qpn=1).status == 110
     assert len(running.attached()) == 1
 
 
-def test_traps_reach_the_subnet_manager_until_they_are_repressed(running: Running) -> None:
+def test_traps_reach_the_subnet_manager_until_they_are_repressed(running: RunningOpensm) -> None:
     sm, one, port = running.attach("H-2", is_sm=True), running.attach("H-1"), running.subnet.port("H-3", 2)
     port.sm_lid, port.m_key, port.subnet_timeout = 3, 0xABC, 10
     set_ = build_smp(Method.SET, AttributeID.PORT_INFO, path=None, data=bytes(64), transaction_id=1)
@@ -135,14 +135,14 @@ def test_traps_reach_the_subnet_manager_until_they_are_repressed(running: Runnin
     assert port.m_key_violations == 2
 
 
-def test_responses_that_nobody_waits_for_are_dropped(running: Running) -> None:
+def test_responses_that_nobody_waits_for_are_dropped(running: RunningOpensm) -> None:
     one = running.attach("H-1")
     response = bytearray(gmp(3, 0x81, 0x35, tid=0x00FF_0000_0000_0001))
     one.send(bytes(response), 3, qpn=1)
     assert one.hears_nothing()
 
 
-def test_a_delayed_answer_comes_later_and_a_duplicate_twice(running: Running) -> None:
+def test_a_delayed_answer_comes_later_and_a_duplicate_twice(running: RunningOpensm) -> None:
     one = running.attach("H-1")
     running.steer("delay 100% 0.2")
     running.steer("duplicate 100%")
@@ -154,7 +154,7 @@ def test_a_delayed_answer_comes_later_and_a_duplicate_twice(running: Running) ->
     assert one.exchange(get(AttributeID.NODE_INFO)).status == 110
 
 
-def test_a_program_that_does_not_read_holds_up_nobody(running: Running) -> None:
+def test_a_program_that_does_not_read_holds_up_nobody(running: RunningOpensm) -> None:
     lazy, one = running.attach("H-1"), running.attach("H-2")
     lazy.data.settimeout(0.5)
     sent = 0

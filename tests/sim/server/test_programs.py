@@ -5,10 +5,10 @@ from __future__ import annotations
 from ibkeys.mad.const import AttributeID, Method, MgmtClass
 from ibkeys.sim.server import clients
 from ibkeys.sim.server import ibsim_protocol as protocol
-from tests.sim.server.programs import Program, Running, get, tid
+from tests.sim.server.programs import Program, RunningOpensm, get, tid
 
 
-def test_more_programs_than_ibsim_has_slots_for(running: Running) -> None:
+def test_more_programs_than_ibsim_has_slots_for(running: RunningOpensm) -> None:
     programs = [running.attach("H-1") for _ in range(clients.MAX_CLIENTS)]
     assert [program.slot for program in programs] == list(range(clients.MAX_CLIENTS))
     assert running.attach("H-1").slot is None
@@ -17,7 +17,7 @@ def test_more_programs_than_ibsim_has_slots_for(running: Running) -> None:
     assert running.attach("H-1").slot == 100
 
 
-def test_a_hundred_programs_attach_and_die(running: Running) -> None:
+def test_a_hundred_programs_attach_and_die(running: RunningOpensm) -> None:
     one = running.attach("H-2")
     for turn in range(100):
         program = Program(running.name, "H-1", is_sm=turn % 2 == 0)
@@ -31,7 +31,7 @@ def test_a_hundred_programs_attach_and_die(running: Running) -> None:
     assert not running.subnet.port("H-1", 1).capability_mask & 2
 
 
-def test_a_program_that_attaches_again_gets_a_new_start(running: Running) -> None:
+def test_a_program_that_attaches_again_gets_a_new_start(running: RunningOpensm) -> None:
     program = running.attach("H-1")
     program.data.close()
     program.data = program.open_socket("in")
@@ -40,7 +40,7 @@ def test_a_program_that_attaches_again_gets_a_new_start(running: Running) -> Non
     assert len(running.attached()) == 1
 
 
-def test_a_program_that_is_an_sm_gets_no_request_of_a_class_that_it_has_no_agent_for(running: Running) -> None:
+def test_a_program_that_is_an_sm_gets_no_request_of_a_class_that_it_has_no_agent_for(running: RunningOpensm) -> None:
     """A kernel drops it; OpenSM, handed one by libumad2sim, never answers the SA's questions again."""
     manager, asker = running.attach("H-1", is_sm=True), running.attach("H-2")
     baseboard = bytes((1, MgmtClass.BASEBOARD, 1, Method.GET)).ljust(256, b"\0")

@@ -12,7 +12,7 @@ from ibkeys.mad.sa import build_sa
 from ibkeys.sim.server import awaited
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.clients import PAUSE_AT
-from tests.sim.server.programs import Program, Running, tid
+from tests.sim.server.programs import Program, RunningOpensm, tid
 
 SM_LID, SUBSCRIBER_LID = 3, 2
 REPORT_ID = 0x4_02DA_B001
@@ -36,7 +36,7 @@ def answer_to(mad: bytes) -> bytes:
     return mad[:3] + bytes((Method.REPORT_RESP,)) + mad[4:]
 
 
-def pair(running: Running) -> tuple[Program, Program]:
+def pair(running: RunningOpensm) -> tuple[Program, Program]:
     """An SM, and a program that has subscribed at it."""
     sm, subscriber = running.attach("H-2", is_sm=True), running.attach("H-1")
     subscriber.send(subscribe(), SM_LID)
@@ -44,7 +44,7 @@ def pair(running: Running) -> tuple[Program, Program]:
     return sm, subscriber
 
 
-def test_a_report_goes_to_the_program_that_subscribed_which_is_no_sm(running: Running) -> None:
+def test_a_report_goes_to_the_program_that_subscribed_which_is_no_sm(running: RunningOpensm) -> None:
     sm, subscriber = pair(running)
     other, own_sm = running.attach("H-1"), running.attach("H-1", is_sm=True)
     sm.send(report(), SUBSCRIBER_LID, qpn=1)
@@ -60,14 +60,14 @@ def test_a_report_goes_to_the_program_that_subscribed_which_is_no_sm(running: Ru
     assert sm.hears_nothing(), "the second answer is for no port"
 
 
-def test_a_program_that_did_not_subscribe_gets_no_report(running: Running) -> None:
+def test_a_program_that_did_not_subscribe_gets_no_report(running: RunningOpensm) -> None:
     sm, other = running.attach("H-2", is_sm=True), running.attach("H-1")
     sm.send(report(), SUBSCRIBER_LID, qpn=1)
     assert sm.receive().status == errno.ETIMEDOUT
     assert other.hears_nothing()
 
 
-def test_the_second_subscriber_of_a_port_is_refused_until_the_first_one_ends(running: Running) -> None:
+def test_the_second_subscriber_of_a_port_is_refused_until_the_first_one_ends(running: RunningOpensm) -> None:
     sm, first = pair(running)
     second = running.attach("H-1")
     second.send(subscribe(258), SM_LID)
@@ -86,7 +86,7 @@ def test_the_second_subscriber_of_a_port_is_refused_until_the_first_one_ends(run
     assert first.hears_nothing()
 
 
-def test_who_leaves_takes_reports_no_more(running: Running) -> None:
+def test_who_leaves_takes_reports_no_more(running: RunningOpensm) -> None:
     sm, first = pair(running)
     first.ask(protocol.DISCONNECT)
     second = running.attach("H-1")
@@ -94,7 +94,7 @@ def test_who_leaves_takes_reports_no_more(running: Running) -> None:
     assert sm.receive().mad[3] == Method.SET
 
 
-def test_programs_on_two_hosts_both_get_reports(running: Running) -> None:
+def test_programs_on_two_hosts_both_get_reports(running: RunningOpensm) -> None:
     sm, one = pair(running)
     two = running.attach("H-3")
     two.send(subscribe(), SM_LID)
@@ -106,7 +106,7 @@ def test_programs_on_two_hosts_both_get_reports(running: Running) -> None:
 
 
 def test_a_report_without_an_answer_comes_four_times_and_is_given_up(
-    running: Running, monkeypatch: pytest.MonkeyPatch
+    running: RunningOpensm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(awaited, "REPORT_TIMEOUT", 0.01)
     sm, subscriber = pair(running)
@@ -129,7 +129,7 @@ class SoonOnce:
 
 
 def test_a_report_that_is_answered_late_goes_out_once_more_at_most(
-    running: Running, monkeypatch: pytest.MonkeyPatch
+    running: RunningOpensm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(awaited, "REPORT_TIMEOUT", SoonOnce())
     sm, subscriber = pair(running)
@@ -143,7 +143,7 @@ def test_a_report_that_is_answered_late_goes_out_once_more_at_most(
 
 
 def test_nothing_is_sent_again_behind_what_a_program_has_not_read(
-    running: Running, monkeypatch: pytest.MonkeyPatch
+    running: RunningOpensm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(awaited, "REPORT_TIMEOUT", 0.3)
     sm, subscriber = pair(running)
@@ -157,7 +157,7 @@ def test_nothing_is_sent_again_behind_what_a_program_has_not_read(
     assert subscriber.hears_nothing()
 
 
-def test_a_program_that_is_behind_with_its_reports_is_heard_all_the_same(running: Running) -> None:
+def test_a_program_that_is_behind_with_its_reports_is_heard_all_the_same(running: RunningOpensm) -> None:
     sm, subscriber = pair(running)
     count = 4 * PAUSE_AT
     for number in range(count):
@@ -169,7 +169,7 @@ def test_a_program_that_is_behind_with_its_reports_is_heard_all_the_same(running
     assert len({subscriber.receive().mad[12:16] for _ in range(count)}) == count
 
 
-def test_the_reports_of_an_sa_that_the_server_plays_itself_come_from_qp1(running: Running) -> None:
+def test_the_reports_of_an_sa_that_the_server_plays_itself_come_from_qp1(running: RunningOpensm) -> None:
     running.steer("sm H-2 on")
     subscriber = running.attach("H-1")
     subscriber.send(subscribe(ALL_TRAPS), SM_LID)

@@ -19,15 +19,15 @@ from ibkeys.sim.server import clients
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.server import Server
 from ibkeys.sim.subnet import Subnet
-from tests.sim.server.programs import NET, TIMEOUT, Running, get
+from tests.sim.server.programs import NET, TIMEOUT, RunningOpensm, get
 
 
-def test_two_servers_cannot_have_one_name(running: Running) -> None:
+def test_two_servers_cannot_have_one_name(running: RunningOpensm) -> None:
     with pytest.raises(TransportError, match="in use"):
         Server(Subnet.from_text(NET), running.name)
 
 
-def test_a_bug_is_counted_and_said_and_ends_nothing(run: Callable[..., Running]) -> None:
+def test_a_bug_is_counted_and_said_and_ends_nothing(run: Callable[..., RunningOpensm]) -> None:
     running = run()
     one = running.attach("H-1")
     send = running.subnet.carrier.send
@@ -48,7 +48,7 @@ def test_a_bug_is_counted_and_said_and_ends_nothing(run: Callable[..., Running])
     assert [one.receive().mad[17] for _ in range(2)] == [AttributeID.NODE_INFO] * 2
 
 
-def test_watching_sees_both_directions_in_order(run: Callable[..., Running]) -> None:
+def test_watching_sees_both_directions_in_order(run: Callable[..., RunningOpensm]) -> None:
     seen: list[Any] = []
     running = run(watch=seen.append)
     one = running.attach("H-1")
@@ -62,13 +62,13 @@ def test_watching_sees_both_directions_in_order(run: Callable[..., Running]) -> 
     ]
 
 
-def test_changes_are_saved_while_it_serves(run: Callable[..., Running], tmp_path: Path) -> None:
+def test_changes_are_saved_while_it_serves(run: Callable[..., RunningOpensm], tmp_path: Path) -> None:
     saved = threading.Event()
     run(save=saved.set)
     assert saved.wait(TIMEOUT)
 
 
-def test_remote_mode(run: Callable[..., Running]) -> None:
+def test_remote_mode(run: Callable[..., RunningOpensm]) -> None:
     base = free_ports(clients.MAX_CLIENTS + 1)
     run(listen=("127.0.0.1", base), allow_others=True)
     with (

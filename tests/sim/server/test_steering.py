@@ -16,10 +16,10 @@ from ibkeys.sim.server import steer_socket
 from ibkeys.sim.server.server import Server
 from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
-from tests.sim.server.programs import NET, TIMEOUT, Running
+from tests.sim.server.programs import NET, TIMEOUT, RunningOpensm
 
 
-def test_steering(running: Running) -> None:
+def test_steering(running: RunningOpensm) -> None:
     assert "is out" in running.steer('link "one HCA-1"[1] down')
     assert running.subnet.port("H-1", 1).peer is None
     assert steer_socket.ask(running.name, "nonsense").outcome == "usage"
@@ -29,7 +29,7 @@ def test_steering(running: Running) -> None:
     assert running.steer("counts").startswith("packets: 0")
 
 
-def test_steering_in_pieces_in_silence_and_without_reading(running: Running) -> None:
+def test_steering_in_pieces_in_silence_and_without_reading(running: RunningOpensm) -> None:
     silent = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(steer_socket.MAX_CONNECTIONS - 2)]
     for each in silent:
         each.connect(protocol.socket_name(running.name, "steer"))
@@ -45,7 +45,7 @@ def test_steering_in_pieces_in_silence_and_without_reading(running: Running) -> 
     running.wait_until(lambda: not running.server.steering.connections)
 
 
-def test_a_program_that_died_is_not_among_the_clients(running: Running) -> None:
+def test_a_program_that_died_is_not_among_the_clients(running: RunningOpensm) -> None:
     program = running.attach("H-1", is_sm=True)
     assert running.attached() != []
     program.close()
@@ -58,7 +58,7 @@ def test_nobody_is_there_to_be_steered() -> None:
         steer_socket.ask("ibkeys-nobody", "help")
 
 
-def test_time_that_was_let_pass_stays_ahead(running: Running) -> None:
+def test_time_that_was_let_pass_stays_ahead(running: RunningOpensm) -> None:
     before = running.subnet.now
     running.steer("time +100")
     first = running.subnet.now
@@ -67,7 +67,7 @@ def test_time_that_was_let_pass_stays_ahead(running: Running) -> None:
     assert running.subnet.now > first, "real time goes on from there"
 
 
-def test_a_script_is_played_in_its_time(run: Callable[..., Running]) -> None:
+def test_a_script_is_played_in_its_time(run: Callable[..., RunningOpensm]) -> None:
     running = run()
     running.server.stop()
     subnet = Subnet.from_text(NET)

@@ -26,7 +26,7 @@ from ibkeys.sim.server.umad.agents import MOST_AGENTS, Agent, Agents, is_respons
 from ibkeys.sim.server.umad.carrying import Arrival, Carrying, arrival_at, sender
 from ibkeys.sim.server.umad.directed_routes import begins_here, is_local
 from ibkeys.sim.server.umad.kernel_timers import latest_end
-from ibkeys.sim.server.umad.open_ports import MOST_WAITING, CommonData, ProgramPort, Send, SendKey, send_key
+from ibkeys.sim.server.umad.open_ports import MOST_WAITING, CommonData, PendingMad, ProgramPort, SendKey, send_key
 from ibkeys.sim.server.umad.transfers import OwnMads, Transfers
 from ibkeys.sim.subnet import Subnet
 
@@ -196,7 +196,7 @@ class MadLayer:
                 self._start_transfer(_send(agent, key, header, mad, sent))
                 return 0
         outcome, back = self._carrying.carry(opened, mad, sent.address)
-        if sent.timeout and _is_answer(outcome, mad):  # True for nearly all MADs, which then need no `Send`.
+        if sent.timeout and _is_answer(outcome, mad):  # True for nearly all MADs, which then need no `PendingMad`.
             opened.page.done(mad)
             self._keep(opened, agent, header, mad, sender(mad, outcome[0].slid, back, opened.port))
             self._give(agent, outcome[0].mad, outcome[0].slid, back, at_once=False)
@@ -210,7 +210,7 @@ class MadLayer:
         self._own.carry()
         return 0
 
-    def _start_transfer(self, send: Send) -> None:
+    def _start_transfer(self, send: PendingMad) -> None:
         """Send the MAD of *send* in RMPP segments."""
         send.transfer = rmpp.OutgoingTransfer(send.mad)
         send.agent.at.sends[send.key] = send
@@ -228,11 +228,11 @@ class MadLayer:
             return errno.EINVAL
         return 0
 
-    def _attempt(self, send: Send) -> None:
+    def _attempt(self, send: PendingMad) -> None:
         """Send the MAD of *send*, which has no RMPP, again."""
         self._take_back(send, *self._carrying.carry(send.agent.at, send.mad, send.address))
 
-    def _take_back(self, send: Send, outcome: DeliveryOutcome, back: Arrival) -> None:
+    def _take_back(self, send: PendingMad, outcome: DeliveryOutcome, back: Arrival) -> None:
         """Process the *outcome* of a MAD that was carried, and start the timer if an answer is still to come. *back*:
         the arrival of its answers."""
         opened = send.agent.at
@@ -241,7 +241,7 @@ class MadLayer:
             send.end()  # The driver has executed it, so it ends without an error (handle_outgoing_dr_smp).
         self._expect(send)
 
-    def _expect(self, send: Send) -> None:
+    def _expect(self, send: PendingMad) -> None:
         """Start the timer for the answer or acknowledgement of *send*, if *send* is still pending."""
         if send.agent.at.sends.get(send.key) is not send:
             return
@@ -252,7 +252,7 @@ class MadLayer:
             send.timer += 1
             self._loop.at(latest_end(wait), partial(self._timed_out, send, send.timer))
 
-    def _timed_out(self, send: Send, timer: int) -> None:
+    def _timed_out(self, send: PendingMad, timer: int) -> None:
         opened = send.agent.at
         if opened.sends.get(send.key) is not send or send.timer != timer:
             return
@@ -370,9 +370,9 @@ def _has_rmpp(agent: Agent, mad: bytes) -> bool:
     return agent.does_rmpp and has_rmpp(mad[at.MGMT_CLASS])
 
 
-def _send(agent: Agent, key: SendKey, header: bytes, mad: bytes, sent: wire.OutgoingHeader) -> Send:
+def _send(agent: Agent, key: SendKey, header: bytes, mad: bytes, sent: wire.OutgoingHeader) -> PendingMad:
     timeout = sent.timeout / 1000 if sent.timeout < _FOR_EVER else float("inf")
-    return Send(agent, key, header, mad, sent.address, timeout, sent.retries)
+    return PendingMad(agent, key, header, mad, sent.address, timeout, sent.retries)
 
 
 def _is_answer(outcome: DeliveryOutcome, request: bytes) -> TypeGuard[list[Delivery]]:

@@ -36,7 +36,7 @@ Two MADs with equal keys are duplicates (user_mad.c: is_duplicate).
 
 
 @dataclass(slots=True, eq=False)
-class Send:
+class PendingMad:
     """A MAD that waits for its answer or acknowledgement.
 
     ``header``: its umad header from the program. ``timeout``: seconds, 0 if no answer is expected, infinite if the
@@ -124,7 +124,7 @@ class ProgramPort:
     socket: socket.socket
     page: Page
     agents: dict[int, Agent] = field(default_factory=dict)
-    sends: dict[SendKey, Send] = field(default_factory=dict)
+    sends: dict[SendKey, PendingMad] = field(default_factory=dict)
     waiting: deque[tuple[bytes, bytes]] = field(default_factory=deque)
     answers: list[bytes] = field(default_factory=list)
     alike: dict[bytes, CommonData] = field(default_factory=dict)

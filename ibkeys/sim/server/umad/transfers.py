@@ -13,7 +13,7 @@ from ibkeys.sim import rmpp
 from ibkeys.sim.server.loop import Loop
 from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.agents import Agent, is_response
-from ibkeys.sim.server.umad.open_ports import ProgramPort, Send, send_key
+from ibkeys.sim.server.umad.open_ports import PendingMad, ProgramPort, send_key
 
 _AT_ONCE: Final = 256
 """The most MADs of transfers that are carried before the loop serves other events."""
@@ -40,7 +40,7 @@ class OwnMads:
         """Queue *mad* to *address*, the other end of a transfer."""
         self._queue.append(_Own(opened, mad, address._replace(path_bits=0, grh=None)))
 
-    def send_segments(self, send: Send, segments: list[bytes]) -> None:
+    def send_segments(self, send: PendingMad, segments: list[bytes]) -> None:
         """Queue *segments* of the MAD of *send*."""
         self._queue.extend(_Own(send.agent.at, segment, send.address) for segment in segments)
 
@@ -70,7 +70,7 @@ class OwnMads:
 class Transfers:
     """The transfers of all agents. *own*: the queue of their MADs; *expect*: starts the timer of a send."""
 
-    def __init__(self, loop: Loop, own: OwnMads, expect: Callable[[Send], None]) -> None:
+    def __init__(self, loop: Loop, own: OwnMads, expect: Callable[[PendingMad], None]) -> None:
         self._loop = loop
         self._own = own
         self._expect = expect
@@ -141,7 +141,7 @@ class Transfers:
             self._own.reply(agent.at, rmpp.abort(receiver.first, RmppStatus.TOTAL_TIME_TOO_LONG), address)
             self._own.carry()
 
-    def _transfer_of(self, agent: Agent, mad: bytes, address: wire.Address) -> Send | None:
+    def _transfer_of(self, agent: Agent, mad: bytes, address: wire.Address) -> PendingMad | None:
         """Return the send whose transfer *mad*, from its receiver, is about; None if there is none. *mad* has the same
         TransactionID and an inverted R bit."""
         send = agent.at.sends.get(send_key(not is_response(mad), mad, address))

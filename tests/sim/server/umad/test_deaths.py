@@ -14,7 +14,7 @@ from ibkeys.mad.sa import ACTIVE
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.wire import Kind, WireQuestion
-from tests.sim.server.programs import Running, get, gmp
+from tests.sim.server.programs import RunningOpensm, get, gmp
 from tests.sim.server.umad.programs import DIRECTED, SA, SUBN, Program, ask, connect, hello, memory_with
 
 Opener = Callable[..., Program]
@@ -46,7 +46,7 @@ def send_long(one: Program) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_program_that_dies_leaves_nothing(running: Running, program: Opener, step: str) -> None:
+def test_a_program_that_dies_leaves_nothing(running: RunningOpensm, program: Opener, step: str) -> None:
     other = program("H-2")
     taking = other.register(SUBN, [GET])
     other.register(SA, [GET_TABLE], 2, rmpp=1)
@@ -65,7 +65,7 @@ def test_a_program_that_dies_leaves_nothing(running: Running, program: Opener, s
     assert other.send(taking, build_smp(GET, NODE_INFO), 3, timeout=0) == 0
 
 
-def test_the_asker_of_a_program_that_dies_gets_a_timeout(running: Running, program: Opener) -> None:
+def test_the_asker_of_a_program_that_dies_gets_a_timeout(running: RunningOpensm, program: Opener) -> None:
     one, two = program("H-1"), program("H-2")
     asking = one.register(SUBN)
     two.register(SUBN, [GET])
@@ -76,7 +76,7 @@ def test_the_asker_of_a_program_that_dies_gets_a_timeout(running: Running, progr
     running.wait_until(lambda: len(running.attached()) == 1)
 
 
-def test_a_stranger_may_leave_at_any_moment(running: Running) -> None:
+def test_a_stranger_may_leave_at_any_moment(running: RunningOpensm) -> None:
     for raw in (
         b"",
         hello(WireQuestion.OPEN)[:9],
@@ -91,7 +91,7 @@ def test_a_stranger_may_leave_at_any_moment(running: Running) -> None:
     running.wait_until(lambda: not running.attached())
 
 
-def test_a_reply_to_somebody_who_is_gone(running: Running, program: Opener) -> None:
+def test_a_reply_to_somebody_who_is_gone(running: RunningOpensm, program: Opener) -> None:
     one = program()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     socket.send_fds(one.socket, [wire.record(Kind.UNREGISTER, wire.REPLY, bytes(4))], [theirs.fileno()])
@@ -102,6 +102,6 @@ def test_a_reply_to_somebody_who_is_gone(running: Running, program: Opener) -> N
 
 def test_a_server_that_ends_hangs_up() -> None:
     with ExitStack() as stack:
-        one = Program(Running(stack).name)
+        one = Program(RunningOpensm(stack).name)
     with one:
         assert one.is_cut_off()

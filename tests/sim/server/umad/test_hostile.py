@@ -13,7 +13,7 @@ import pytest
 from ibkeys.mad.const import AttributeID
 from ibkeys.sim.server.umad import connections, open_ports, wire
 from ibkeys.sim.server.umad.wire import Kind, WireQuestion
-from tests.sim.server.programs import Running, get, gmp
+from tests.sim.server.programs import RunningOpensm, get, gmp
 from tests.sim.server.umad.programs import DIRECTED, SA, Program, ask, connect, hello, memory_with
 
 Opener = Callable[..., Program]
@@ -21,7 +21,7 @@ NODE_INFO = int(AttributeID.NODE_INFO)
 
 
 @pytest.mark.parametrize("raw", [b"\0", bytes(164), hello(1)[:-1], hello(1) + b"\0", os.urandom(164)])
-def test_a_bad_hello_is_refused(running: Running, raw: bytes) -> None:
+def test_a_bad_hello_is_refused(running: RunningOpensm, raw: bytes) -> None:
     with connect(running.name) as connected:
         connected.send(raw)
         assert struct.unpack_from("=i", connected.recv(1000))[0] == -1
@@ -44,7 +44,7 @@ def test_a_bad_hello_is_refused(running: Running, raw: bytes) -> None:
         bytes(500),
     ],
 )
-def test_a_bad_record_ends_the_connection(running: Running, program: Opener, record: bytes) -> None:
+def test_a_bad_record_ends_the_connection(running: RunningOpensm, program: Opener, record: bytes) -> None:
     one, two = program(), program()
     agent = two.register(DIRECTED)
     one.socket.send(record)
@@ -54,7 +54,7 @@ def test_a_bad_record_ends_the_connection(running: Running, program: Opener, rec
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "short", "file"])
-def test_what_is_no_memory_file_is_not_read(running: Running, program: Opener, kind: str) -> None:
+def test_what_is_no_memory_file_is_not_read(running: RunningOpensm, program: Opener, kind: str) -> None:
     one = program()
     agent = one.register(SA, version=2, rmpp=1)
     opened = {
@@ -82,7 +82,7 @@ def test_a_reply_is_written_to_nothing_but_a_socket(program: Opener) -> None:
     assert one.register(DIRECTED) == 0
 
 
-def test_descriptors_of_a_client_are_not_kept(running: Running, program: Opener) -> None:
+def test_descriptors_of_a_client_are_not_kept(running: RunningOpensm, program: Opener) -> None:
     one = program()
     agent = one.register(SA, version=2, rmpp=1)
     one.send(agent, gmp(SA, 1, 0x11)[:24] + bytes((1, 1, 1)) + bytes(1000), 3, qpn=1, timeout=1)
@@ -93,7 +93,7 @@ def test_descriptors_of_a_client_are_not_kept(running: Running, program: Opener)
 
 
 def test_a_program_that_does_not_read_loses_what_is_too_much(
-    running: Running, program: Opener, monkeypatch: pytest.MonkeyPatch
+    running: RunningOpensm, program: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ibkeys.sim.server.umad.mad_layer.MOST_WAITING", 8)
     assert open_ports.MOST_WAITING > 8
@@ -112,7 +112,7 @@ def test_a_program_that_does_not_read_loses_what_is_too_much(
     assert one.exchange(agent, get(NODE_INFO, tid=5000)).mad[12:16] == (5000).to_bytes(4)
 
 
-def test_most_connections(running: Running, program: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_connections(running: RunningOpensm, program: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 2)
     one, two = program(), program()
     assert ask(running.name, WireQuestion.NAMES)[0] == -1
@@ -122,7 +122,7 @@ def test_most_connections(running: Running, program: Opener, monkeypatch: pytest
     assert one.register(DIRECTED) == 0
 
 
-def test_programs_of_other_users_are_turned_away(run: Callable[..., Running]) -> None:
+def test_programs_of_other_users_are_turned_away(run: Callable[..., RunningOpensm]) -> None:
     running = run(users=frozenset((os.geteuid() + 1,)))
     error, body = ask(running.name, WireQuestion.NAMES)
     assert error == -1
@@ -130,7 +130,7 @@ def test_programs_of_other_users_are_turned_away(run: Callable[..., Running]) ->
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_bytes(running: Running, program: Opener, seed: int) -> None:
+def test_any_bytes(running: RunningOpensm, program: Opener, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(20):
         one = program()

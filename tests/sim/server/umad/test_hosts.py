@@ -13,7 +13,7 @@ from ibkeys.sim.server.umad.hosts import adapters_of, choose_port
 from ibkeys.sim.server.umad.wire import WireQuestion
 from ibkeys.sim.subnet import Subnet
 from tests.fattree import fat_tree
-from tests.sim.server.programs import Running
+from tests.sim.server.programs import RunningOpensm
 from tests.sim.server.umad.programs import Program, ask, connect, hello
 
 NET = """
@@ -107,7 +107,7 @@ def test_without_an_active_port_one_with_a_link_is_chosen(subnet: Subnet) -> Non
     assert (chosen[0].name, chosen[1].number) == ("mlx5_0", 2)
 
 
-def test_a_port_is_described_as_sysfs_does(running: Running) -> None:
+def test_a_port_is_described_as_sysfs_does(running: RunningOpensm) -> None:
     port = running.subnet.node("H-1").ports[1]
     port.m_key, port.p_keys = 0x1122334455667788, [0x7FFF, 0x8001]
     port.gid_prefix = 0xFE80000000000000
@@ -122,7 +122,7 @@ def test_a_port_is_described_as_sysfs_does(running: Running) -> None:
     assert bytes.fromhex("1122334455667788") not in body
 
 
-def test_an_adapter_is_described(running: Running) -> None:
+def test_an_adapter_is_described(running: RunningOpensm) -> None:
     error, body = ask(running.name, WireQuestion.CA, "HCA-1", 0, "three")
     name, _, _, _, node_type, ports, guid, image = struct.unpack("=20s20s40s20sII8s8s", body)
     node = running.subnet.node("H-3")
@@ -130,7 +130,7 @@ def test_an_adapter_is_described(running: Running) -> None:
     assert (int.from_bytes(guid), int.from_bytes(image)) == (0x300, node.system_image_guid)
 
 
-def test_names_are_told(running: Running) -> None:
+def test_names_are_told(running: RunningOpensm) -> None:
     assert ask(running.name, WireQuestion.NAMES, host="two") == (0, b"HCA-1".ljust(20, b"\0"))
 
 
@@ -147,18 +147,18 @@ def test_names_are_told(running: Running) -> None:
     ],
 )
 def test_what_is_not_there_is_an_errno(
-    running: Running, question: WireQuestion, ca: str, port: int, error: int
+    running: RunningOpensm, question: WireQuestion, ca: str, port: int, error: int
 ) -> None:
     assert ask(running.name, question, ca, port, "one") == (error, b"")
 
 
-def test_a_host_that_is_not_there_ends_the_program(running: Running) -> None:
+def test_a_host_that_is_not_there_ends_the_program(running: RunningOpensm) -> None:
     error, body = ask(running.name, WireQuestion.NAMES, host="twelve")
     assert error == -1
     assert b"twelve" in body
 
 
-def test_another_version_ends_the_program(running: Running) -> None:
+def test_another_version_ends_the_program(running: RunningOpensm) -> None:
     with connect(running.name) as connected:
         connected.send(hello(WireQuestion.NAMES, version=wire.VERSION + 1))
         raw = connected.recv(1000)
@@ -166,7 +166,7 @@ def test_another_version_ends_the_program(running: Running) -> None:
     assert b"version" in raw
 
 
-def test_a_port_of_each_adapter_can_be_opened(running: Running) -> None:
+def test_a_port_of_each_adapter_can_be_opened(running: RunningOpensm) -> None:
     with Program(running.name, "three", "HCA-1", 1) as down, Program(running.name, "three", "HCA-1") as up:
         assert (down.page[4], up.page[4]) == (1, 2)
         assert len(running.attached()) == 2

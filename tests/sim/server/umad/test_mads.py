@@ -15,7 +15,7 @@ from ibkeys.mad.notice import Notice
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.wire import Kind
-from tests.sim.server.programs import TIMEOUT, Running, get, gmp, tid
+from tests.sim.server.programs import TIMEOUT, RunningOpensm, get, gmp, tid
 from tests.sim.server.umad.programs import DIRECTED, PERF, SA, SUBN, Program
 
 Opener = Callable[..., Program]
@@ -31,7 +31,7 @@ def smp(method: int, attribute: int, transaction: int = 7) -> bytes:
     return build_smp(method, attribute, transaction_id=transaction)
 
 
-def test_a_reply_has_its_header_filled(running: Running, program: Opener) -> None:
+def test_a_reply_has_its_header_filled(running: RunningOpensm, program: Opener) -> None:
     one = program()
     agent = one.register(DIRECTED)
     answer = one.exchange(agent, get(NODE_INFO, path=(1,), tid=0x1234567800000007))
@@ -55,7 +55,7 @@ def test_each_agent_gets_its_own_answers(program: Opener) -> None:
     assert one.hears_nothing()
 
 
-def test_records_that_are_sent_by_one_call_are_answered_in_their_order(running: Running, program: Opener) -> None:
+def test_records_that_are_sent_by_one_call_are_answered_in_their_order(running: RunningOpensm, program: Opener) -> None:
     one = program()
     agent = one.register(DIRECTED)
     mads = [get(NODE_INFO, path=(1,), tid=number) for number in range(60)]
@@ -94,7 +94,7 @@ def test_a_request_without_answer_comes_back_as_its_header(program: Opener) -> N
     assert tid(back.mad) & 0xFFFFFFFF == 9
 
 
-def test_a_request_goes_out_again_as_often_as_is_said(running: Running, program: Opener) -> None:
+def test_a_request_goes_out_again_as_often_as_is_said(running: RunningOpensm, program: Opener) -> None:
     one = program()
     agent = one.register(DIRECTED)
     port = running.subnet.node("H-2").ports[1]
@@ -104,7 +104,7 @@ def test_a_request_goes_out_again_as_often_as_is_said(running: Running, program:
     assert port.m_key_violations == 3
 
 
-def test_requests_that_begin_alike_are_each_looked_at_as_the_first(running: Running, program: Opener) -> None:
+def test_requests_that_begin_alike_are_each_looked_at_as_the_first(running: RunningOpensm, program: Opener) -> None:
     one = program()
     agent = one.register(DIRECTED)
     for number in range(20, 24):
@@ -181,7 +181,7 @@ def test_a_directed_route_begins_at_the_port(program: Opener, change: dict[int, 
     assert one.send(agent, bytes(mad), timeout=20) == error
 
 
-def test_a_local_smp_that_is_refused_is_never_heard_of_again(running: Running, program: Opener) -> None:
+def test_a_local_smp_that_is_refused_is_never_heard_of_again(running: RunningOpensm, program: Opener) -> None:
     one = program()
     agent = one.register(DIRECTED)
     port = running.subnet.node("H-1").ports[1]
@@ -251,7 +251,7 @@ def test_a_program_answers_another_one_at_its_own_port(program: Opener) -> None:
     assert (answer.agent, answer.status, answer.mad[3], answer.mad[8:16]) == (agent, 0, 0x81, request.mad[8:16])
 
 
-def test_traps_go_to_the_owner_at_the_port_of_the_sm(running: Running, program: Opener) -> None:
+def test_traps_go_to_the_owner_at_the_port_of_the_sm(running: RunningOpensm, program: Opener) -> None:
     running.subnet.set_sm("H-1")
     one, beside, two = program("H-1"), program("H-1"), program("H-2")
     agent = one.register(SUBN, [TRAP, TRAP_REPRESS])
@@ -269,7 +269,7 @@ def test_traps_go_to_the_owner_at_the_port_of_the_sm(running: Running, program: 
     assert len(running.subnet.traps.repeats) == 0
 
 
-def test_path_bits_say_which_lid_was_meant(running: Running, program: Opener) -> None:
+def test_path_bits_say_which_lid_was_meant(running: RunningOpensm, program: Opener) -> None:
     port = running.subnet.node("H-2").ports[1]
     port.lid, port.lmc = 4, 2
     switch = running.subnet.node("S-1")
@@ -283,7 +283,7 @@ def test_path_bits_say_which_lid_was_meant(running: Running, program: Opener) ->
     assert two.receive().path_bits == 2
 
 
-def test_programs_of_both_protocols_talk(running: Running, program: Opener) -> None:
+def test_programs_of_both_protocols_talk(running: RunningOpensm, program: Opener) -> None:
     old = running.attach("H-2", is_sm=True)
     one = program("H-1")
     agent = one.register(SUBN, [GET])
@@ -306,14 +306,14 @@ def test_programs_of_both_protocols_talk(running: Running, program: Opener) -> N
 
 
 @pytest.fixture
-def partitioned(running: Running) -> Running:
+def partitioned(running: RunningOpensm) -> RunningOpensm:
     for name, keys in (("H-1", [0x7FFF, 0x8001]), ("H-2", [0x0000, 0x8001, 0xFFFF]), ("H-3", [0x7FFF])):
         port = running.subnet.attach_port(name)
         port.p_keys = keys
     return running
 
 
-def test_a_gmp_arrives_with_the_index_that_matched(partitioned: Running, program: Opener) -> None:
+def test_a_gmp_arrives_with_the_index_that_matched(partitioned: RunningOpensm, program: Opener) -> None:
     one, two = program("H-1"), program("H-2")
     asking = one.register(SA, version=2)
     taking = two.register(SA, [GET], 2)
@@ -327,7 +327,7 @@ def test_a_gmp_arrives_with_the_index_that_matched(partitioned: Running, program
 
 
 @pytest.mark.parametrize("index", [2, 63, 64, 9999])
-def test_an_empty_index_is_sent_and_never_arrives(partitioned: Running, program: Opener, index: int) -> None:
+def test_an_empty_index_is_sent_and_never_arrives(partitioned: RunningOpensm, program: Opener, index: int) -> None:
     one, two = program("H-1"), program("H-2")
     asking = one.register(SA, version=2)
     two.register(SA, [GET], 2)
@@ -336,7 +336,7 @@ def test_an_empty_index_is_sent_and_never_arrives(partitioned: Running, program:
     assert two.hears_nothing()
 
 
-def test_a_p_key_that_does_not_match_is_a_violation(partitioned: Running, program: Opener) -> None:
+def test_a_p_key_that_does_not_match_is_a_violation(partitioned: RunningOpensm, program: Opener) -> None:
     one = program("H-1")
     agent = one.register(PERF)
     back = one.exchange(agent, gmp(PERF, GET, 0x12), 4, qpn=1, p_key_index=0, timeout=20)
@@ -344,7 +344,7 @@ def test_a_p_key_that_does_not_match_is_a_violation(partitioned: Running, progra
     assert partitioned.subnet.attach_port("H-3").p_key_violations == 1
 
 
-def test_a_switch_that_enforces_drops_a_gmp(running: Running, program: Opener) -> None:
+def test_a_switch_that_enforces_drops_a_gmp(running: RunningOpensm, program: Opener) -> None:
     running.subnet.attach_port("H-1").p_keys = [0xFFFF, 0x8001]
     running.subnet.attach_port("H-2").p_keys = [0xFFFF, 0x8001]
     edge = running.subnet.node("S-1").ports[1]
@@ -358,7 +358,9 @@ def test_a_switch_that_enforces_drops_a_gmp(running: Running, program: Opener) -
     assert edge.counter("port_rcv_constraint_errors") == 1
 
 
-def test_a_gmp_to_another_lid_of_its_receiver_takes_the_route_of_that_lid(running: Running, program: Opener) -> None:
+def test_a_gmp_to_another_lid_of_its_receiver_takes_the_route_of_that_lid(
+    running: RunningOpensm, program: Opener
+) -> None:
     port, switch = running.subnet.attach_port("H-2"), running.subnet.node("S-1")
     port.lid, port.lmc = 6, 1
     assert switch.switch_info is not None
@@ -370,7 +372,7 @@ def test_a_gmp_to_another_lid_of_its_receiver_takes_the_route_of_that_lid(runnin
     assert (answer.status, answer.mad[3]) == (0, 0x81)
 
 
-def test_an_agent_of_the_fabric_answers_with_its_own_p_key(running: Running, program: Opener) -> None:
+def test_an_agent_of_the_fabric_answers_with_its_own_p_key(running: RunningOpensm, program: Opener) -> None:
     running.subnet.attach_port("H-1").p_keys = [0x8001, 0xFFFF]
     running.subnet.attach_port("H-2").p_keys = [0x7FFF]
     one = program("H-1")
@@ -379,7 +381,7 @@ def test_an_agent_of_the_fabric_answers_with_its_own_p_key(running: Running, pro
     assert (answer.status, answer.mad[3], answer.p_key_index, answer.lid) == (0, 0x81, 1, 3)
 
 
-def test_a_grh_arrives_with_the_gid_of_the_sender(running: Running, program: Opener) -> None:
+def test_a_grh_arrives_with_the_gid_of_the_sender(running: RunningOpensm, program: Opener) -> None:
     one, two = program("H-1"), program("H-2")
     asking = one.register(SA, version=2)
     two.register(SA, [GET], 2)

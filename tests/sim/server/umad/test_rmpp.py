@@ -12,7 +12,7 @@ from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppStatus, RmppType, with_rmpp
 from ibkeys.sim import rmpp
 from ibkeys.sim.rmpp import rmpp_header
 from ibkeys.sim.server.umad.wire import Kind
-from tests.sim.server.programs import Running, gmp
+from tests.sim.server.programs import RunningOpensm, gmp
 from tests.sim.server.umad.programs import SA, Program, Received, memory_with
 
 Opener = Callable[..., Program]
@@ -298,7 +298,7 @@ def test_a_buffer_that_is_too_small_leaves_the_mad_there(program: Opener) -> Non
     assert (again.raw, again.mad) == (got.raw, got.mad)
 
 
-def test_transfers_survive_the_death_of_either_end(running: Running, program: Opener) -> None:
+def test_transfers_survive_the_death_of_either_end(running: RunningOpensm, program: Opener) -> None:
     for dies in (0, 1):
         both = program("H-1"), program("H-2")
         asking, serving = both[0].register(SA, version=2, rmpp=1), both[1].register(SA, [GET_TABLE], 2, rmpp=1)
@@ -312,7 +312,9 @@ def test_transfers_survive_the_death_of_either_end(running: Running, program: Op
         running.wait_until(lambda: not running.attached())
 
 
-def test_the_sa_of_the_subnet_answers_with_as_many_segments_as_it_needs(running: Running, program: Opener) -> None:
+def test_the_sa_of_the_subnet_answers_with_as_many_segments_as_it_needs(
+    running: RunningOpensm, program: Opener
+) -> None:
     running.subnet.set_sm("H-2")
     one = program("H-1")
     agent = one.register(SA, version=2, rmpp=1)
@@ -325,7 +327,7 @@ def test_the_sa_of_the_subnet_answers_with_as_many_segments_as_it_needs(running:
     assert running.subnet.next_timer() is None
 
 
-def test_programs_of_libumad2sim_are_not_sent_what_they_cannot_read(running: Running) -> None:
+def test_programs_of_libumad2sim_are_not_sent_what_they_cannot_read(running: RunningOpensm) -> None:
     running.subnet.set_sm("H-2")
     old = running.attach("H-1")
     answer = old.exchange(gmp(SA, GET_TABLE, 0x12), TWO, qpn=1)
