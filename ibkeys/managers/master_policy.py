@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from ibkeys.arguments import given
@@ -79,17 +80,21 @@ def policy_of_master(
 
 
 def policy_of_only_one(
-    entry: HostEntry = NO_ENTRY, host: HostFiles = THIS_HOST, require_accepted: bool = True
+    entry: HostEntry = NO_ENTRY,
+    host: HostFiles = THIS_HOST,
+    require_accepted: bool = True,
+    journal: Path | None = None,
 ) -> MasterPolicy:
     """Return the policy of the only OpenSM on this host. No MAD is sent, so it need not be the master.
 
-    *require_accepted* False: return the policy even if OpenSM would refuse it. Raises UsageError if there is no OpenSM
-    or more than one; FileFormatError as `policy_of_master`.
+    *require_accepted* False: return the policy even if OpenSM would refuse it. *journal*: shows whether an operation
+    wrote the policy; None: that is not known. Raises UsageError if there is no OpenSM or more than one; FileFormatError
+    as `policy_of_master`.
     """
     report, left_out = _report_of(host, entry)
     if len(report.instances) > 1:
         raise UsageError(f"several OpenSMs run on this host ({_in_words(report)}): {_NAME_THE_FILE}")
-    return _policy_of(report.instances[0], require_accepted, left_out)
+    return _policy_of(with_operation(report.instances[0], journal), require_accepted, left_out)
 
 
 def _at_port(reports: Sequence[HostReport], guid: int) -> list[Instance]:

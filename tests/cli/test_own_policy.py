@@ -42,6 +42,17 @@ def test_a_plan_of_it_has_no_doubt_and_says_so_only_in_detail(scene: Scene) -> N
     assert "written by operation 1, which told OpenSM to read it" in scene.err
 
 
+def test_policy_check_has_no_doubt_either(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.must(CHANGE)
+    monkeypatch.setattr("ibkeys.managers.instance.judge", lambda *times: "not-read")
+    scene.must("policy-check opensm")
+    assert "written by operation 1, which told OpenSM to read it" in scene.err
+    assert "(armed)" not in scene.err
+    monkeypatch.delenv("IBKEYS_JOURNAL")
+    scene.must("policy-check opensm")
+    assert "(armed)" in scene.err  # another journal does not have the operation
+
+
 def test_doctor_does_not_call_it_unread_while_the_sweep_goes_on(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.must(CHANGE)
     monkeypatch.setattr("ibkeys.managers.instance.judge", lambda *times: "not-read")

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
@@ -153,7 +155,10 @@ def only_policy() -> Policy:
     host has no OpenSM or several; FileFormatError for its files.
     """
     from ibkeys.managers.master_policy import policy_of_only_one
+    from ibkeys.store.paths import store_paths
 
-    policy_in_use = policy_of_only_one(settings_of(None).here, require_accepted=False)
+    named = os.environ.get("IBKEYS_JOURNAL")  # policy-check has no option for it
+    journal = store_paths(journal=Path(named) if named else None).journal
+    policy_in_use = policy_of_only_one(settings_of(None).here, require_accepted=False, journal=journal)
     exits.warn_each(policy_in_use.notes, "note")
     return policy_in_use.policy
