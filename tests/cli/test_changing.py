@@ -111,7 +111,7 @@ def test_force_covers_an_active_sm_only(cli: Cli, monkeypatch: pytest.MonkeyPatc
 def test_unknown_interlock_is_wrong_usage(cli: Cli) -> None:
     result = cli("pkey-set", 2, "3=0x8010", "--yes", "--override", "sm")
     assert result.code == 2
-    assert "known: active-sm, " in result.error
+    assert "choose from active-sm, " in result.error
 
 
 def test_words_before_p_keys_are_address_and_port(cli: Cli) -> None:
