@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.runner import Runner
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import ChangeWriter
@@ -20,9 +19,9 @@ from ibkeys.mkeys.opensm.key_proof import PortReadings
 from ibkeys.mkeys.opensm.key_steps import KeySteps
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
-from ibkeys.mkeys.rollout.beginning import PlannedRun
+from ibkeys.mkeys.rollout.beginning import RunStart
 from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
-from ibkeys.mkeys.rollout.result import PortResult, ReportPort
+from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.store.journal import RunningOperation
 from ibkeys.store.journal.runs import Runs
@@ -61,23 +60,15 @@ class OpensmMethod:
         """Return the record of the run for the journal."""
         return self.record.to_json(store)
 
-    def carry_out(
-        self,
-        writer: ChangeWriter,
-        operation: RunningOperation,
-        number: int,
-        run: PlannedRun,
-        report: ReportPort,
-        stop: Interrupts,
-    ) -> None:
+    def carry_out(self, start: RunStart) -> None:
         """Make the steps that are not made yet; if all are made, handle the ports that were absent. Every key is in the
         key store before it is in any file. Raises the error that stopped the run; the run can be resumed. See
         `RunMethod`."""
-        in_progress = _RunInProgress(self, writer, operation, number, run, report, stop)
-        awaited = self._begin_to_wait(operation)
+        in_progress = _RunInProgress(self, start)
+        awaited = self._begin_to_wait(start.operation)
         in_progress.keep_keys()
         if awaited is not None:
-            self.through.listener.began(awaited, len(operation.journal.find(awaited).starts))
+            self.through.listener.began(awaited, len(start.operation.journal.find(awaited).starts))
         in_progress.make()
 
     def _begin_to_wait(self, operation: RunningOperation) -> int | None:
@@ -107,41 +98,36 @@ class OpensmMethod:
 
 @dataclass(slots=True)
 class _RunInProgress:
-    """A run whose steps are being made. Its fields are the arguments of `OpensmMethod.carry_out`, the jobs by port
-    GUID, and the GUIDs of the ports that were proven."""
+    """A run whose steps are being made: its method, its start, the jobs by port GUID, and the GUIDs of the ports that
+    were proven."""
 
     _method: OpensmMethod
-    _writer: ChangeWriter
-    _operation: RunningOperation
-    _number: int
-    _run: PlannedRun
-    _report: ReportPort
-    _stop: Interrupts
+    _start: RunStart
     _jobs: dict[int, PortJob] = field(init=False)
     _proven: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._jobs = {job.port.port_guid: job for job in [*self._run.already_set, *self._run.jobs]}
-        self._run.account.operation = self._number
+        self._jobs = {job.port.port_guid: job for job in [*self._start.run.already_set, *self._start.run.jobs]}
+        self._start.run.account.operation = self._start.number
 
     @property
     def _store(self) -> KeyStore:
-        return self._writer.keystore
+        return self._start.writer.keystore
 
     @property
     def _runs(self) -> Runs:
-        return Runs(self._operation.journal)
+        return Runs(self._start.operation.journal)
 
     def keep_keys(self) -> None:
         """Put the former and the new key of every port into the key store, then their names into the journal."""
         with self._store.in_one_transaction():
             via = self._method.record.to_json(self._store)
             found = [keep_keys(self._store, job) for job in self._jobs.values()]
-        with self._operation.journal.in_one_transaction():
-            self._runs.note_via(self._number, via)
-            self._runs.note_keys(self._number, [each for each in found if each is not None])
+        with self._start.operation.journal.in_one_transaction():
+            self._runs.note_via(self._start.number, via)
+            self._runs.note_keys(self._start.number, [each for each in found if each is not None])
             for job in self._jobs.values():
-                self._runs.mark(self._number, job.sequence, "sent")
+                self._runs.mark(self._start.number, job.sequence, "sent")
 
     def make(self) -> None:
         """Make the steps, and report the result of each port."""
@@ -150,7 +136,7 @@ class _RunInProgress:
             return
         ports = {guid: job.target.handle for guid, job in self._jobs.items()}
         key_steps = self._method.key_steps(
-            self._writer, self._operation, ports, self._note, self._note_proven, self._stop.check
+            self._start.writer, self._start.operation, ports, self._note, self._note_proven, self._start.stop.check
         )
         if self._method.record.at < len(self._method.record.steps):
             key_steps.make()
@@ -161,7 +147,7 @@ class _RunInProgress:
     def _note(self, record: RunRecord) -> None:
         with self._store.in_one_transaction():
             via = record.to_json(self._store)
-        self._runs.note_via(self._number, via)
+        self._runs.note_via(self._start.number, via)
 
     def _note_proven(self, seen: PortReadings, setting: KeySetting) -> None:
         """Note in the key store the ports that showed the key that the run gives them."""
@@ -185,25 +171,25 @@ class _RunInProgress:
                 replaced = job.returns_from if guid not in {*seen.silent, *seen.wrong} else None
                 if replaced is not None and self._store.get(replaced).state == "pending":
                     self._store.abandon(replaced, "the run was rolled back")
-        with self._operation.journal.in_one_transaction():
+        with self._start.operation.journal.in_one_transaction():
             for guid, job in self._jobs.items():
                 reason = str(seen.silent.get(guid) or seen.wrong.get(guid, ""))
                 self._report_port(job, reason)
                 if guid in seen.infos:
                     violations += max(0, seen.infos[guid].m_key_violations - job.shown.m_key_violations)
-        self._run.account.violations = violations
+        self._start.run.account.violations = violations
 
     def _report_port(self, job: PortJob, reason: str) -> None:
-        account, goes_back = self._run.account, self._run.goes_back
+        account, goes_back = self._start.run.account, self._start.run.goes_back
         if reason:
-            self._runs.mark(self._number, job.sequence, "sent", reason)
+            self._runs.mark(self._start.number, job.sequence, "sent", reason)
             result = PortResult(job.port.identity(), "failed", reason)
             account.unresolved += 1
         else:
-            self._runs.mark(self._number, job.sequence, "undone" if goes_back else "done")
+            self._runs.mark(self._start.number, job.sequence, "undone" if goes_back else "done")
             result = PortResult(job.port.identity(), "done")
         account.add(result)
-        self._report(result)
+        self._start.report(result)
 
     def _report_late_ports(self, seen: PortReadings) -> None:
         """Report the ports that were absent. A port that OpenSM cannot reach gets its key by a Set of ibkeys.
@@ -216,8 +202,4 @@ class _RunInProgress:
             del self._jobs[job.port.port_guid]
         self._report_ports(seen)
         if unreachable:
-            account = self._run.account
-            rollout = Rollout(
-                self._writer, self._operation, self._number, self._run.options, self._report, account, self._stop
-            )
-            rollout.carry_out("M_Keys of ports that OpenSM does not reach", [unreachable])
+            Rollout(self._start).carry_out("M_Keys of ports that OpenSM does not reach", [unreachable])

@@ -19,7 +19,6 @@ from ibkeys.change.plan import Plan
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult, ReportPort, RunOutcome
-from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal import Journal, RunningOperation
 from ibkeys.store.journal.runs import DIRECT, MKeyRun, NewRunPort, PortKeys, RunOptions, Runs
@@ -30,7 +29,8 @@ from ibkeys.topology.nodes import Port
 
 
 class RunMethod(Protocol):
-    """A method of setting keys on the ports: `SetsOfIbkeys`, or through OpenSM: see `ibkeys.mkeys.opensm`."""
+    """A method of setting keys on the ports: by Sets of ibkeys (`ibkeys.mkeys.rollout.rollout`), or through OpenSM
+    (`ibkeys.mkeys.opensm`)."""
 
     @property
     def sends_sets(self) -> bool:
@@ -56,52 +56,9 @@ class RunMethod(Protocol):
         """
         ...
 
-    def carry_out(
-        self,
-        writer: ChangeWriter,
-        operation: RunningOperation,
-        number: int,
-        run: PlannedRun,
-        report: ReportPort,
-        stop: Interrupts,
-    ) -> None:
-        """Carry out the run whose operation has this *number*. The results of the ports are counted in ``run.account``.
-
-        *operation*: the operation of this start of the run, which may be its undo; *report*: called with the result of
-        each port; *stop*: the interrupts, which are checked between steps.
-        """
+    def carry_out(self, start: RunStart) -> None:
+        """Carry out the run. The results of the ports are counted in ``start.run.account``."""
         ...
-
-
-class SetsOfIbkeys:
-    """The method of a run in which ibkeys sends the Sets, port by port: a `RunMethod`."""
-
-    sends_sets = True
-    acts = False
-
-    def in_words(self) -> list[str]:
-        """Return an empty list: the run uses no OpenSM."""
-        return []
-
-    def steps_in_words(self) -> list[str]:
-        """Return an empty list: the run has one step only."""
-        return []
-
-    def begin(self, store: KeyStore) -> None:
-        """Return None: the ports of the run, which are in the journal, are enough to resume it."""
-
-    def carry_out(
-        self,
-        writer: ChangeWriter,
-        operation: RunningOperation,
-        number: int,
-        run: PlannedRun,
-        report: ReportPort,
-        stop: Interrupts,
-    ) -> None:
-        """Set the keys of all ports; see `RunMethod`."""
-        rollout = Rollout(writer, operation, number, run.options, report, run.account, stop)
-        rollout.carry_out("former M_Keys" if run.goes_back else "M_Keys", run.stages, run.already_set)
 
 
 @dataclass(slots=True)
@@ -136,11 +93,11 @@ class PlannedRun:
     is_open: bool = False
     account: RunOutcome = field(default_factory=RunOutcome)
     absent: list[NewRunPort] = field(default_factory=list)
-    method: RunMethod = field(default_factory=SetsOfIbkeys)
     method_name: MethodName = DIRECT
     overtaken: list[Port] = field(default_factory=list)
     without_key: list[Port] = field(default_factory=list)
     choice: MethodChoice | None = None
+    method: RunMethod = field(kw_only=True)
     beginning: NewRun | LastRun = field(kw_only=True)
 
     @property
@@ -173,6 +130,20 @@ class PlannedRun:
         """Whether a port has to be changed, or only the stores: for ports that have their wanted setting already, or
         for the end of the run."""
         return bool(self.already_set) or any(self.stages) or (self.is_open and not self.later)
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """A start of a run, which is being made now. ``operation``: its operation, which may be the undo of the run;
+    ``number``: the number of the run's operation; ``report``: called with the result of each port; ``stop``: the
+    interrupts, which are checked between steps."""
+
+    writer: ChangeWriter
+    operation: RunningOperation
+    number: int
+    run: PlannedRun
+    report: ReportPort
+    stop: Interrupts
 
 
 @dataclass(frozen=True, slots=True)

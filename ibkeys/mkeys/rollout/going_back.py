@@ -22,6 +22,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     sort_ports,
     with_bounds,
 )
+from ibkeys.mkeys.rollout.rollout import SetsOfIbkeys
 from ibkeys.mkeys.rollout.run_plan import describe
 from ibkeys.printable import counted
 from ibkeys.store.journal.runs import RunPort
@@ -73,6 +74,7 @@ def return_of_last_run(
         found,
         goes_back=True,
         is_open=last.is_left_over,
+        method=SetsOfIbkeys(),
         beginning=LastRun(last, unused),
     )
     sort_ports(writer, run, store, [kept for kept in ports if kept.is_begun], partial(_former, store))

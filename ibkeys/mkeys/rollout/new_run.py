@@ -19,6 +19,7 @@ from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
 from ibkeys.mkeys.rollout.found_ports import candidate_ports, has_wanted_setting, present_setting, put_in_stages
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.rollout import SetsOfIbkeys
 from ibkeys.store.journal.runs import RunOptions
 
 Order = Literal["farthest", "nearest"]
@@ -51,7 +52,9 @@ def plan_new_run(
     found = writer.sweep(reading, progress)
     notes = refuse_while_open(writer, writer.keystore, {port.port_guid for port in found.end_ports()})
     everything: list[PortJob] = []
-    run = PlannedRun(Plan(command, notes=notes), options, found, beginning=NewRun(command, everything))
+    run = PlannedRun(
+        Plan(command, notes=notes), options, found, method=SetsOfIbkeys(), beginning=NewRun(command, everything)
+    )
     jobs: list[PortJob] = []
     for port, reason in candidate_ports(writer, found):
         if reason:

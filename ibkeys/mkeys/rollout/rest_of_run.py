@@ -27,6 +27,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
 )
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.rollout import SetsOfIbkeys
 from ibkeys.mkeys.rollout.run_plan import describe
 from ibkeys.store.journal.runs import REMOVAL, MKeyRun, RunPort, shared_key_name
 from ibkeys.store.keystore.keystore import KeyStore
@@ -83,7 +84,9 @@ def rest_of_last_run(
     options = replace(with_bounds(last.options, at_once, max_failures), first=_ports_before_stop(last, ports, first))
     prefer_keys_of_run(writer.fabric.ring, store, last, ports)
     found = writer.fabric.sweep(progress=progress, wanted=reading)
-    run = PlannedRun(Plan(last.command), options, found, is_open=last.is_open, beginning=LastRun(last))
+    run = PlannedRun(
+        Plan(last.command), options, found, is_open=last.is_open, method=SetsOfIbkeys(), beginning=LastRun(last)
+    )
     _sort_unfinished(writer, run, store, last, ports)
     if not any(each.unread for each in run.skipped):
         run.is_open |= last.is_left_over

@@ -12,58 +12,68 @@ from itertools import chain
 
 from ibkeys.change.course import Course
 from ibkeys.change.engine import Engine
-from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.runner import Runner
 from ibkeys.change.sets_step import SetsStep
-from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import StoreError
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import KeyKeeper
+from ibkeys.mkeys.rollout.beginning import RunStart
 from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
-from ibkeys.mkeys.rollout.result import PortResult, ReportPort, RunOutcome
+from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.port_text import PortText
-from ibkeys.store.journal import RunningOperation
-from ibkeys.store.journal.runs import PortKeys, RunOptions, RunPortState, Runs
+from ibkeys.store.journal.runs import PortKeys, RunPortState, Runs
+from ibkeys.store.keystore.keystore import KeyStore
 
 _RESUME = "both are in the key store, and `ibkeys resume` queries it again"
 
 
+class SetsOfIbkeys:
+    """The method of a run in which ibkeys sends the Sets, port by port: a `RunMethod`."""
+
+    sends_sets = True
+    acts = False
+
+    def in_words(self) -> list[str]:
+        """Return an empty list: the run uses no OpenSM."""
+        return []
+
+    def steps_in_words(self) -> list[str]:
+        """Return an empty list: the run has one step only."""
+        return []
+
+    def begin(self, store: KeyStore) -> None:
+        """Return None: the ports of the run, which are in the journal, are enough to resume it."""
+
+    def carry_out(self, start: RunStart) -> None:
+        """Set the keys of all ports; see `RunMethod`."""
+        run = start.run
+        Rollout(start).carry_out("former M_Keys" if run.goes_back else "M_Keys", run.stages, run.already_set)
+
+
 class Rollout(KeyKeeper):
-    """Carries out the jobs of one run, inside `ChangeWriter.apply`.
+    """Carries out the jobs of one run, inside `ChangeWriter.apply`. After an interrupt no further port is begun."""
 
-    *run*: the number of the run in the journal; *report*: called with the result of each port; *account*: counts the
-    results; *interrupts*: checked between two syncs to disk; after an interrupt no further port is begun.
-    """
-
-    def __init__(
-        self,
-        writer: ChangeWriter,
-        operation: RunningOperation,
-        run: int,
-        options: RunOptions,
-        report: ReportPort,
-        account: RunOutcome,
-        interrupts: Interrupts,
-    ) -> None:
+    def __init__(self, start: RunStart) -> None:
+        writer, operation, options = start.writer, start.operation, start.run.options
         super().__init__(writer.keystore, writer.fabric.ring)
         self._writer = writer
         self._operation = operation
         self._journal = operation.journal
-        self._run = run
+        self._run = start.number
         # Names of keys and states of ports, for `add_entries`, which is called when the keys are in the key store:
         self._keys: list[PortKeys] = []
         self._states: list[tuple[int, RunPortState, str]] = []
         self._most_failures = options.max_failures
-        self._report = report
-        self._interrupts = interrupts
+        self._report = start.report
+        self._interrupts = start.stop
         self._failures = 0
         # Reading the near end of each link shows whether the link changed, and costs less than a NodeInfo of the port.
         self._engine = Engine(
             writer, operation, self, max_begun=options.at_once, checks_arrival=False, asks_silent_again=True
         )
-        self.account = account
-        account.operation = run
+        self.account = start.run.account
+        self.account.operation = start.number
 
     def carry_out(self, name: str, stages: Sequence[Sequence[PortJob]], already_set: Sequence[PortJob] = ()) -> None:
         """Change the ports stage by stage, as one step of the operation. *name*: the step's name in the journal;

@@ -18,7 +18,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.keys.mkey import notes_on_levels
 from ibkeys.managers.opensm.on_this_host import known_sweep_interval
 from ibkeys.mkeys.rollout import opensm_procedure
-from ibkeys.mkeys.rollout.beginning import PlannedRun
+from ibkeys.mkeys.rollout.beginning import PlannedRun, RunStart
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import ReportPort
 from ibkeys.mkeys.set import changes_of
@@ -139,7 +139,7 @@ class RunPlan(Plan):
         number = run.beginning.begin(writer, run, operation)
         try:
             with Interrupts() as interrupts:
-                run.method.carry_out(writer, operation, number, run, self.report, interrupts)
+                run.method.carry_out(RunStart(writer, operation, number, run, self.report, interrupts))
         except KeyboardInterrupt as interrupt:
             state = f"operation {number} is not finished, and every key is in the key store"
             commands = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"
