@@ -151,7 +151,7 @@ def test_an_options_file_that_was_not_there_at_the_start_is_not_relied_on(
         assert current(served.folder / "stores") == {}
     else:
         assert done.returncode == 4
-        assert "was not there when OpenSM started is never read" in done.stderr
+        assert "OpenSM reads only a file that exists when it starts" in done.stderr
 
 
 def test_through_ssh(served: Subnet, stack: ExitStack, tmp_path: Path) -> None:
