@@ -113,9 +113,14 @@ def test_a_program_does_what_the_table_says(program: str, request: pytest.Fixtur
     folder = served.folder / f"row-{program}"
     folder.mkdir()
     command = ["/bin/sh", "-c", f"PATH=$PATH:/usr/sbin; {row.command}"]
-    done = served.run(
-        command, env={"IBKEYS_SIM_HOST": "node03", "HOME": str(folder), "OSM_CACHE_DIR": str(folder)}, cwd=folder
-    )
+    environment = {"IBKEYS_SIM_HOST": "node03", "HOME": str(folder), "OSM_CACHE_DIR": str(folder)}
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return served.run(command, env=environment, cwd=folder)
+
+    if row.server is not None:
+        served.wait_until(lambda: re.search(SHOWN[program], run().stdout) is not None)  # it listens now
+    done = run()
     printed = done.stdout + done.stderr
     assert (done.returncode == 0) == row.works, printed
     assert re.search(SHOWN[program], printed), printed
