@@ -37,7 +37,7 @@ def take_over(served: Subnet, folder: Path) -> None:
 
 def test_a_stock_opensm_takes_every_key_away_and_each_step_on_the_way_says_so(served: Subnet, conf: Path) -> None:
     done = served.ibkeys("mkey-deploy", *DIRECT, *LEVEL_2)
-    assert (done.returncode, "each its own (--per-port)" in done.stderr) == (2, True)
+    assert (done.returncode, "--per-port for a key of its own" in done.stderr) == (2, True)
     named = ("--opensm-conf", conf)
     done = served.ibkeys("mkey-deploy", *DIRECT, "--per-port", *LEVEL_2, *named)
     assert (done.returncode, "refused by interlock sm-wipes-keys" in done.stderr) == (4, True)

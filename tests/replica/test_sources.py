@@ -97,7 +97,7 @@ def test_no_subnet_manager_runs_in_a_replica(recorded: Path) -> None:
 
 @pytest.mark.parametrize(("links", "state"), [("initialize", PortState.INITIALIZE), ("active", PortState.ACTIVE)])
 def test_links_can_be_set_back_to_another_state(recorded: Path, links: str, state: int) -> None:
-    net = read_subnet(recorded, links=links)  # type: ignore[arg-type]
+    net = read_subnet(recorded, link_state=links)  # type: ignore[arg-type]
     cabled = [port for node in net.nodes for port in node.all_ports if port.peer is not None]
     assert {port.state for port in cabled} == {state}
     assert net.port(NAME, 1).p_keys[2] == 0x8022
