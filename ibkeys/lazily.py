@@ -12,7 +12,7 @@ _OF_DEBIAN: Final = "/usr/lib/python3/dist-packages"
 _OF_RPM: Final = re.compile(r"/usr/lib(?:64)?/python3\.[0-9]+/site-packages")
 
 
-def loads(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+def lazy_getattr(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` for *package*, which loads a name when it is first used.
 
     *modules*: the names to load, by the module below ``ibkeys`` that has them.
@@ -31,7 +31,7 @@ def loads(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str],
     return load
 
 
-def optional(package: str, needs: str) -> Any:
+def import_optional(package: str, needs: str) -> Any:
     """Return a Python package that few commands need. Raises UsageError if the package is not installed.
 
     The message begins with *needs*, such as ``-f html needs``, and has the command that installs the package.

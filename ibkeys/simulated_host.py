@@ -88,7 +88,7 @@ def host_of_environment(variables: Mapping[str, str], status: str) -> SimulatedH
     return SimulatedHost(variables.get(SOCKET, ""), variables.get(HOST, ""), variables[FOLDER])
 
 
-def own() -> SimulatedHost | None:
+def own_simulated_host() -> SimulatedHost | None:
     """Return the simulated host that this process runs on; None on a real host."""
     return host_of_mounts(_text(PROC_SELF / "mountinfo")) or host_of_environment(
         os.environ, _text(PROC_SELF / "status")
@@ -102,12 +102,12 @@ def only_attaches() -> bool:
     """
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     is_attached = bool(os.environ.get(SOCKET) or os.environ.get(HOST) or str(LIBRARY.parent) in folders)
-    return is_attached and own() is None
+    return is_attached and own_simulated_host() is None
 
 
 def refuse_ssh() -> None:
     """Raise UsageError on a simulated host: ssh would reach a real host from there."""
-    here = own()
+    here = own_simulated_host()
     if here is not None:
         raise UsageError(
             f"on the simulated host {here.host} no other host is reached through ssh; to look at another host of the "

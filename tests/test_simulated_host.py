@@ -14,7 +14,14 @@ from ibkeys.cli.site.defaults import site_of
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.managers import settings
 from ibkeys.managers.elsewhere.ssh import SshHost
-from ibkeys.simulated_host import LIBRARY, SimulatedHost, folder_name, host_of_environment, host_of_mounts, own
+from ibkeys.simulated_host import (
+    LIBRARY,
+    SimulatedHost,
+    folder_name,
+    host_of_environment,
+    host_of_mounts,
+    own_simulated_host,
+)
 from ibkeys.store.paths import cache_directory, default_directory
 
 HOST = SimulatedHost("lab 1", "node01 mlx5_0", "/tmp/ibkeys-sim-hosts-x/a:b #%\\é")
@@ -59,7 +66,7 @@ def test_a_program_of_a_real_host_that_only_attaches_has_no_mark(monkeypatch: py
     monkeypatch.setenv("IBKEYS_SIM_SOCKET", "lab")
     monkeypatch.setenv("IBKEYS_SIM_HOST", "node01")
     monkeypatch.delenv("IBKEYS_SIM_FOLDER", raising=False)
-    assert own() is None
+    assert own_simulated_host() is None
 
 
 @pytest.fixture
@@ -74,7 +81,7 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimulatedHost:
 
 def test_ibkeys_has_its_stores_with_the_files_of_the_host(there: SimulatedHost) -> None:
     assert default_directory() == there.stores
-    assert own() == there
+    assert own_simulated_host() == there
 
 
 def test_node_names_for_completion_are_with_the_files_of_the_host(
@@ -112,7 +119,7 @@ def test_a_sweep_of_a_program_that_only_attaches_leaves_the_names_of_real_nodes(
     assert names.list_of_last_sweep("umad") == names.NODES
     assert names.list_of_last_sweep("sim:demo") == names.SIMULATED_NODES
     monkeypatch.setenv(variable, ATTACHING[variable])
-    assert own() is None
+    assert own_simulated_host() is None
     assert names.list_of_last_sweep("umad") == names.SIMULATED_NODES
 
 

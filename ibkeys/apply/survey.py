@@ -13,7 +13,7 @@ from ibkeys.discovery.tables import gets_to, read_p_key_table
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, MKeyNeeded
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.plan.port_kinds import levels
+from ibkeys.plan.port_kinds import memberships_of
 from ibkeys.plan.stages import enforces_all_along
 from ibkeys.printable import counted
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Enforcement, enforced, leaf_of
@@ -181,7 +181,7 @@ def _may_matter(tables: Iterable[TableChange], leaves: Iterable[tuple[Enforcemen
     switched on or off at one of *leaves*, whose table lacks the partition."""
     gained, lost = set[int](), set[int]()
     for table in tables:
-        before, after = levels(table.before.values()), levels(table.after.values())
+        before, after = memberships_of(table.before.values()), memberships_of(table.after.values())
         gained |= {base for base, level in after.items() if before.get(base, 0) < level}
         lost |= {base for base, level in before.items() if after.get(base, 0) < level}
     found, comes, goes = bool(gained & lost), False, False

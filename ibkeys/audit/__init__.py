@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ibkeys.lazily import loads
+from ibkeys.lazily import lazy_getattr
 
 if TYPE_CHECKING:
     from ibkeys.audit.auditing import run
@@ -50,4 +50,4 @@ _MODULES = {
 """Module → the names that are loaded from it when they are first used."""
 
 
-__getattr__ = loads(__name__, _MODULES)
+__getattr__ = lazy_getattr(__name__, _MODULES)

@@ -17,8 +17,8 @@ from ibkeys.mkeys.methods import KeyMethod, PlanningOptions
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.planned import choose_for_keys
 from ibkeys.mkeys.opensm.via_opensm import RunListener, ViaOpensm
-from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.new_keys import KeyCommand
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.store.journal.runs import REMOVAL, RunOptions

@@ -33,8 +33,9 @@ class ManagersAway:
 
 
 def managers_away(journal: Journal, present: Mapping[str, str], brings: str) -> ManagersAway:
-    """Return the absent SMs that the journal lists in the subnet (`managers_of_subnet`) of those that are *present*
-    (port GUID → port). *brings*: the settings of its own that such an SM brings back, in words."""
+    """Return the SMs of this subnet that the journal lists and that are absent now. *present*: port GUID → port of the
+    SMs that answer; they identify the subnet (`managers_of_subnet`). *brings*: the settings that an absent SM would
+    bring back, in words."""
     away: dict[str, str] = {}
     accepted: dict[str, str] = {}
     kept = list(_kept_managers(journal))

@@ -27,7 +27,7 @@ from ibkeys.managers.instance import Instance
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.opensm.effective_options import EffectiveOption
 from ibkeys.managers.report import SmReport
-from ibkeys.managers.site import MASTER, FoundSms, ReachedHost, RunningOpensm, find_sms, stale
+from ibkeys.managers.site import MASTER, FoundSms, ReachedHost, RunningOpensm, find_sms, stale_manager
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
 from ibkeys.store.journal import Journal
@@ -146,7 +146,7 @@ class OpensmManagers:
     def verify_same_master(self, other: OpensmManagers) -> None:
         """Raise Refused (``stale``) if another process is master *other*."""
         if self._identity_of_master() != other._identity_of_master():
-            raise stale(f"the master was {self.master.name}; now it is {other.master.name}")
+            raise stale_manager(f"the master was {self.master.name}; now it is {other.master.name}")
 
     def _identity_of_master(self) -> tuple[object, ...]:
         process = self.master.running.instance.process

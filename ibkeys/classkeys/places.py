@@ -23,7 +23,7 @@ def _or_trust() -> str:
     return f"{given('--trust-topology')} sends the key anyway"
 
 
-def doubts(ports: Iterable[Port], found: Topology, ring: KeyRing, look: LinkCheck) -> dict[Port, str]:
+def doubtful_places(ports: Iterable[Port], found: Topology, ring: KeyRing, look: LinkCheck) -> dict[Port, str]:
     """Return those of *ports* that get no class key, each with the reason in words, and a remedy if there is one.
 
     *found*: the last sweep of this run. *ring*: the known links. *look*: checks links of that sweep again. The local

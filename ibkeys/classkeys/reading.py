@@ -69,7 +69,7 @@ class ClassKeyReading:
 
     @property
     def key_info(self) -> KeyInfo | None:
-        """KeyInfo with the names of its class; None without an answer."""
+        """The answer as the KeyInfo of its class; None without an answer."""
         return KEY_CLASSES[self.of].key_info(self.info) if self.info is not None else None
 
     @property

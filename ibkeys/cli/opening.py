@@ -23,7 +23,7 @@ from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, Usa
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import counted
-from ibkeys.simulated_host import own
+from ibkeys.simulated_host import own_simulated_host
 
 if TYPE_CHECKING:
     from ibkeys.client.sa import SaClient
@@ -313,7 +313,7 @@ def config_of(where: Where) -> Config:
         return Config()
     if where.config:
         return read_config(Path(where.config))
-    if is_simulated(where) or own() is not None or not os.access(DEFAULT_CONFIG, os.R_OK):
+    if is_simulated(where) or own_simulated_host() is not None or not os.access(DEFAULT_CONFIG, os.R_OK):
         return Config()
     return read_config(DEFAULT_CONFIG)
 
@@ -326,7 +326,7 @@ def name_map_of(where: Where) -> str | Path | None:
 def _default_name_map(where: Where) -> Path | None:
     from ibkeys.topology.names.node_names import read_node_name_map
 
-    if is_simulated(where) or own() is not None or not os.access(DEFAULT_NAME_MAP, os.R_OK):
+    if is_simulated(where) or own_simulated_host() is not None or not os.access(DEFAULT_NAME_MAP, os.R_OK):
         return None
     try:
         read_node_name_map(DEFAULT_NAME_MAP)

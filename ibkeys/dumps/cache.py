@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ibkeys import files
 from ibkeys.dumps.facts import CableEnd, DumpFacts, NodeFacts, PortFacts
-from ibkeys.dumps.lines import readable
+from ibkeys.dumps.lines import format_errors_for
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import NODE_TYPE_NAMES, NodeType
@@ -35,7 +35,7 @@ _NOT_READ: Final = bytes(64)
 
 def read_cache(path: Path, limit: int) -> DumpFacts:
     """Return the contents of a cache file. Raises FileFormatError, with the byte of the mistake."""
-    with readable(path):
+    with format_errors_for(path):
         data = files.read_bytes(path, limit)
     return _Reader(data, str(path)).read()
 

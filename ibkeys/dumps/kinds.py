@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibkeys import files
-from ibkeys.dumps.lines import readable
+from ibkeys.dumps.lines import format_errors_for
 from ibkeys.errors import FileFormatError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def kind_of(path: Path) -> DumpKind:
 def kind_if_known(path: Path) -> DumpKind | None:
     """Return the kind of file of *path*, by its first 64 KiB; None for an unknown kind. Raises FileFormatError for a
     file that cannot be read."""
-    with readable(path):
+    with format_errors_for(path):
         head = files.read_head(path, _HEAD)
     if head.startswith(_CACHE_BEGINS):
         return CACHE

@@ -67,7 +67,7 @@ def text_lines(path: Path, limit: int) -> Iterator[TextLine]:
     is no text.
     """
     name = str(path)
-    with readable(path), files.open_to_read(path, limit) as file:
+    with format_errors_for(path), files.open_to_read(path, limit) as file:
         size = number = 0
         while raw := file.readline(LONGEST_LINE + 1):
             number, size = number + 1, size + len(raw)
@@ -83,7 +83,7 @@ def text_lines(path: Path, limit: int) -> Iterator[TextLine]:
             yield TextLine(text, name, number)
 
 
-def readable(path: Path) -> AbstractContextManager[None]:
+def format_errors_for(path: Path) -> AbstractContextManager[None]:
     """Raise FileFormatError in place of an OSError in this block, for a file that cannot be read."""
     return files.os_errors_as(partial(FileFormatError, path=str(path)), "cannot be read")
 

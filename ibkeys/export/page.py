@@ -11,7 +11,7 @@ from ibkeys.audit.inputs import AuditInput
 from ibkeys.export.family import Family
 from ibkeys.export.of_audit import coverage, partitions, rules
 from ibkeys.export.of_ports import enforcement, m_keys, p_key_tables, port_info, violations
-from ibkeys.lazily import optional
+from ibkeys.lazily import import_optional
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -47,7 +47,7 @@ def fabric_families(data: AuditInput, report: Report, choice: MetricChoice) -> l
 
 def render(families: Iterable[Family]) -> bytes:
     """Return *families* in Prometheus' text format, version 0.0.4. Raises UsageError without prometheus-client."""
-    client = optional("prometheus_client", "metrics need")
+    client = import_optional("prometheus_client", "metrics need")
     from prometheus_client.core import GaugeMetricFamily
 
     registry = client.CollectorRegistry()

@@ -195,7 +195,7 @@ class LiveFabric(OpenPort):
         count a violation. Raises the errors of `sweep`.
         """
         from ibkeys.classkeys.asking import questions_for
-        from ibkeys.classkeys.places import doubts
+        from ibkeys.classkeys.places import doubtful_places
         from ibkeys.discovery.links.check import LinkCheck
 
         wanted = list(ports)
@@ -204,7 +204,9 @@ class LiveFabric(OpenPort):
         doubtful: dict[Port, str] = {}
         if keyed:
             found = self._topology()
-            doubtful = doubts(keyed, found, self.ring, self._link_check or LinkCheck(self.client, self.ring, found))
+            doubtful = doubtful_places(
+                keyed, found, self.ring, self._link_check or LinkCheck(self.client, self.ring, found)
+            )
         return questions_for(wanted, classes, known, doubtful, ask_unkeyed=ask_unkeyed)
 
     def ask_class_keys(self, questions: Sequence[PortQuestion], pkey_index: int | None = None) -> list[ClassKeyReading]:

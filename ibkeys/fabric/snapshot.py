@@ -19,7 +19,7 @@ from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.probes import SaProbe, read_constraint_errors
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.keys.fingerprint import Fingerprints
-from ibkeys.keys.guessable import Trait, traits
+from ibkeys.keys.guessable import Trait, guessable_traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.store.sqlite import UtcClock, timestamp, utc_now
@@ -164,7 +164,7 @@ def traits_of(fabric: Topology) -> dict[Port, tuple[Trait, ...]]:
         key = PortInfo(port.info).m_key if port.info is not None else 0
         if key:
             if key not in seen:
-                seen[key] = traits(MKey(key), guids, sm_key)
+                seen[key] = guessable_traits(MKey(key), guids, sm_key)
             found[port] = seen[key]
     return found
 

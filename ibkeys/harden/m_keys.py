@@ -12,8 +12,8 @@ from ibkeys.harden.step import HardeningStep, HardenRequest, StepChange, undo_of
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.planned import plan_keys, plan_rest
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
-from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import present_setting
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.printable import counted

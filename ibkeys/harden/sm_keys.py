@@ -37,7 +37,7 @@ class SmKeyStep(HardeningStep):
         found = writer.fabric.swept or writer.fabric.sweep()
         changes = changes_on(writer, {port.guid for port in found.end_ports()})
         if not (asked.is_dry or changes.pending(writer.keystore)):
-            return False  # the audit has queried the SA
+            return False  # the audit has queried the SA with the default key, so its finding decides
         files = options_files(reach(writer.enter, asked.hosts), writer.fabric.own_guid)
         has_default = asked.is_dry and any(keys_in(file.data)["sa_key"] == DEFAULT for file in files)
         return has_default or bool(

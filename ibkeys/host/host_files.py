@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from ibkeys import files
 from ibkeys.host.file_access import FileFact, fact_of
 from ibkeys.host.inside_root import open_inside, read_inside
-from ibkeys.simulated_host import SimulatedHost, host_of_environment, host_of_mounts, own
+from ibkeys.simulated_host import SimulatedHost, host_of_environment, host_of_mounts, own_simulated_host
 
 USER_HZ: Final = 100
 """Ticks in a second of the times in /proc/PID/stat, on every machine that runs OpenSM."""
@@ -81,7 +81,7 @@ class LocalFiles:
     @property
     def simulated_host(self) -> SimulatedHost | None:
         """The simulated host that this process is on; None on a real one."""
-        return own()
+        return own_simulated_host()
 
     def read(self, path: Path, limit: int) -> bytes:
         """Return all bytes of a regular file."""

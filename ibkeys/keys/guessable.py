@@ -42,7 +42,7 @@ SHELL_RANDOM: Final[Trait] = "shell-random"
 """The only trait that a good key often has by chance: one key in 16. So a finding needs several keys with it."""
 
 
-def traits(
+def guessable_traits(
     key: MKey, guids: frozenset[int] | set[int] = frozenset(), sm_key: int = 0, sa_key: int = 0
 ) -> tuple[Trait, ...]:
     """Return the traits that make *key* guessable; an empty tuple for a key with none of them, and for the key 0.

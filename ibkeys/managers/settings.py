@@ -30,7 +30,7 @@ from ibkeys.managers.elsewhere.access import access_to
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.instance import NO_ENTRY, HostEntry
-from ibkeys.simulated_host import own
+from ibkeys.simulated_host import own_simulated_host
 from ibkeys.store.private_files import os_error
 
 DEFAULT_SETTINGS: Final = Path("/etc/ibkeys/sm.toml")
@@ -68,7 +68,7 @@ class SmSettings:
 def read_settings_or_default(path: str | Path | None) -> SmSettings:
     """Return the settings in the file *path*. If *path* is None, return those in /etc/ibkeys/sm.toml; empty settings if
     it does not exist or this is a simulated host. Raises as `read_settings`."""
-    if path is None and (own() is not None or not DEFAULT_SETTINGS.exists()):
+    if path is None and (own_simulated_host() is not None or not DEFAULT_SETTINGS.exists()):
         return SmSettings()
     return read_settings(DEFAULT_SETTINGS if path is None else Path(path))
 

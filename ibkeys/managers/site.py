@@ -69,7 +69,7 @@ class RunningOpensm:
         try:
             return self.machine.files.stat(self.instance.process.folder).uid
         except OSError:
-            raise stale(f"{self.instance.name} no longer runs, or was restarted") from None
+            raise stale_manager(f"{self.instance.name} no longer runs, or was restarted") from None
 
     def place_of(self, role: Role, fact: FileFact | None = None) -> tuple[Path, Path]:
         """Return the path of the OpenSM's file of this *role* on its host, and the path by which ibkeys reaches the
@@ -128,7 +128,7 @@ class RunningOpensm:
         """Raise Refused (``stale``) if the process has ended. *advice*: added to its message. Raises HostNotReached."""
         if not self.machine.is_running(self.instance.process):
             what = f"{self.instance.name} no longer runs, or was restarted"
-            raise stale(f"{what}; {advice}" if advice else what)
+            raise stale_manager(f"{what}; {advice}" if advice else what)
 
     def verify_options(self) -> None:
         """Raise Refused (``stale``) if the options file has changed since it was read. Raises HostNotReached."""
@@ -136,7 +136,7 @@ class RunningOpensm:
         if file.place is not None and _file_state(file.fact) != _file_state(
             or_none(self.machine.files.stat, file.place)
         ):
-            raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
+            raise stale_manager(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
 
     def _is_file_of_host(self, path: Path, fact: FileFact | None) -> bool:
         """Return whether *fact* belongs to the file that has this path on the host. A service may see another file
@@ -254,10 +254,12 @@ def verify_master(fabric: LiveFabric, manager: Manager, lids: Sequence[int]) -> 
     they were read."""
     found = find_subnet_manager(fabric, lids)
     if found.presence != "active" or found.port_guid != manager.guid:
-        raise stale(f"the master was the SM of port GUID 0x{manager.guid:016x}; now {found.evidence or 'none answers'}")
+        raise stale_manager(
+            f"the master was the SM of port GUID 0x{manager.guid:016x}; now {found.evidence or 'none answers'}"
+        )
 
 
-def stale(what: str) -> Refused:
+def stale_manager(what: str) -> Refused:
     """Return the refusal for an SM or OpenSM that changed since it was examined. *what*: the change, in words."""
     return stale_for_good(
         f"{what}; nothing more was done: check `ibkeys sm-show` and make sure that one OpenSM is master before you "

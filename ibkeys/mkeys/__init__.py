@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ibkeys.lazily import loads
+from ibkeys.lazily import lazy_getattr
 
 if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
@@ -26,4 +26,4 @@ _MODULES = {
 """Module → the names that are loaded from it when they are first used."""
 
 
-__getattr__ = loads(__name__, _MODULES)
+__getattr__ = lazy_getattr(__name__, _MODULES)

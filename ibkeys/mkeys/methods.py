@@ -18,10 +18,10 @@ from ibkeys.managers.hosts import SmHost
 from ibkeys.mkeys.opensm import planned
 from ibkeys.mkeys.opensm.record import NAME
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
-from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import KeyCommand, plan_run
 from ibkeys.mkeys.rollout.new_run import Order
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.store.journal.runs import DIRECT, MKeyRun, RunOptions

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ibkeys.lazily import loads
+from ibkeys.lazily import lazy_getattr
 
 if TYPE_CHECKING:
     from ibkeys.partitions.editing.changes import add_member
@@ -27,4 +27,4 @@ _MODULES = {
 """The names that are loaded from each module when they are first used."""
 
 
-__getattr__ = loads(__name__, _MODULES)
+__getattr__ = lazy_getattr(__name__, _MODULES)

@@ -36,7 +36,9 @@ def read_flag(remarks: Remarks, head: Definition, pair: NameValue) -> Definition
         return head
     if word == "indx0":
         return replace(head, indx0=True)
-    remarks.warn(pair.name.column, "unknown-flag", f"flag {shortened(word)} is not known and ignored{hint(word)}")
+    remarks.warn(
+        pair.name.column, "unknown-flag", f"flag {shortened(word)} is not known and ignored{similar_word_hint(word)}"
+    )
     return head
 
 
@@ -97,7 +99,7 @@ def membership_of(text: str) -> MemberWord | None:
     return next((word for word in _MEMBERSHIPS if abbreviates(text, word)), None)
 
 
-def hint(text: str) -> str:
+def similar_word_hint(text: str) -> str:
     """Return the end of a message about an unknown word: the known word that differs only in case, or begins with
     *text*; "" if there is none.
     """

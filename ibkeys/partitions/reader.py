@@ -24,7 +24,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
-from ibkeys.partitions.flags import hint, membership_of, read_flag
+from ibkeys.partitions.flags import membership_of, read_flag, similar_word_hint
 from ibkeys.partitions.groups import read_group
 from ibkeys.partitions.lines import LineWord, NameValue, Remarks, pairs, skip_blanks
 from ibkeys.partitions.model import (
@@ -324,7 +324,9 @@ class _Reader:
             return self.open.default_membership
         membership = membership_of(word.text)
         if membership is None:
-            advice = "; is a comma missing?" if any(blank in word.text for blank in BLANKS) else hint(word.text)
+            advice = (
+                "; is a comma missing?" if any(blank in word.text for blank in BLANKS) else similar_word_hint(word.text)
+            )
             self.remarks.warn(
                 word.column, "unknown-membership", f"membership {shortened(word.text)} is read as limited{advice}"
             )

@@ -14,9 +14,8 @@ from itertools import combinations
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.plan.model import Break
 from ibkeys.plan.order import TableStep, grow, phases_of, tables_without_room, write
-from ibkeys.plan.port_kinds import Levels
-from ibkeys.plan.port_kinds import levels as levels_of
-from ibkeys.plan.stages import Chain, Stages, chains_of, least, stages_of
+from ibkeys.plan.port_kinds import Levels, memberships_of
+from ibkeys.plan.stages import Chain, Stages, chains_of, lowest_memberships, stages_of
 from ibkeys.printable import counted
 from ibkeys.topology.port_id import PortId, PortKey
 
@@ -146,7 +145,7 @@ def _planned_levels(chain: Chain, changed: Collection[int]) -> Levels:
 
 def _actual_levels(chain: Chain, tables: Mapping[PortKey, Entries]) -> Levels:
     """Return the memberships that *tables*, by port, give to a chain."""
-    return least([tables[table.port.key] for table in chain.tables])
+    return lowest_memberships([tables[table.port.key] for table in chain.tables])
 
 
 def _breaks_of_stage(tables: Sequence[TableChange]) -> tuple[Break, ...]:
@@ -303,4 +302,4 @@ def _is_cut_alone(chain: _Chain, partition: int, timeline: Timeline) -> bool:
 
 
 def _levels(table: Entries) -> Levels:
-    return levels_of(table.values())
+    return memberships_of(table.values())

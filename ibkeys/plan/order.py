@@ -27,7 +27,7 @@ from typing import Final, Literal, get_args
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import EMPTY, FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.plan.port_kinds import levels
+from ibkeys.plan.port_kinds import memberships_of
 from ibkeys.plan.stages import stages_of
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
@@ -265,7 +265,7 @@ def _swaps(grown: Entries, after: Entries) -> Iterator[dict[int, PKey]]:
     for index, key in _difference(grown, after).items():
         open_blocks.setdefault(index // P_KEYS_PER_BLOCK, {})[index] = key
     now = dict(grown)
-    lasting = levels(after.values())
+    lasting = memberships_of(after.values())
     while open_blocks:
         number = next(
             (each for each in open_blocks if _keeps_memberships(now, open_blocks[each], lasting)),
@@ -280,7 +280,7 @@ def _keeps_memberships(now: Entries, block: Entries, lasting: Mapping[int, int])
     """Return whether writing *block* into the table *now* leaves the memberships that it has of *lasting*."""
     written = dict(now)
     write(written, block)
-    later, present = levels(written.values()), levels(now.values())
+    later, present = memberships_of(written.values()), memberships_of(now.values())
     return all(later.get(base, 0) >= min(level, present.get(base, 0)) for base, level in lasting.items())
 
 

@@ -18,7 +18,7 @@ Levels = Mapping[int, int]
 P = TypeVar("P", bound=Hashable)
 
 
-def levels(keys: Iterable[PKey]) -> dict[int, int]:
+def memberships_of(keys: Iterable[PKey]) -> dict[int, int]:
     """Return the membership in each partition that the P_Keys of one table give: partition → 1 limited, 2 full."""
     memberships: dict[int, int] = {}
     for key in keys:
@@ -49,7 +49,7 @@ class TableSpace:
             return None
         if sum(counts[1].values()) > capacity:
             return None  # the planner reports a planned table that does not fit
-        old, new = levels(before), levels(after)
+        old, new = memberships_of(before), memberships_of(after)
         for base in old.keys() & new.keys():
             if old[base] == new[base]:
                 counts[0][base] = counts[1][base] = min(count[base] for count in counts)
@@ -65,7 +65,7 @@ def partitions_with_fewer_entries(before: Collection[PKey], after: Collection[PK
     """Return the partitions whose membership stays, but which have fewer entries afterwards, for example because the
     limited P_Key beside the full one is removed. Such a removal affects no connection, so it is made first; the
     opposite change is made last."""
-    counts, memberships = (_count(before), _count(after)), (levels(before), levels(after))
+    counts, memberships = (_count(before), _count(after)), (memberships_of(before), memberships_of(after))
     return frozenset(
         base
         for base, level in memberships[0].items()

@@ -44,7 +44,7 @@ from ibkeys.partitions.reader import parse_policy
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.model import SmOptions, tables_by_guid
-from ibkeys.plan.port_kinds import levels
+from ibkeys.plan.port_kinds import memberships_of
 from ibkeys.plan.steps import steps_between
 from ibkeys.printable import named
 
@@ -170,7 +170,7 @@ class _PolicySequence:
         before, after = (self.resolve(policy, absent).by_port for policy in (self.old, self.new))
         keys = {}
         for port in absent:
-            old, new = levels(before.get(port.guid, ())), levels(after.get(port.guid, ()))
+            old, new = memberships_of(before.get(port.guid, ())), memberships_of(after.get(port.guid, ()))
             least = {base: min(old[base], new[base]) for base in old.keys() & new.keys()}
             keys[port.guid] = frozenset(PKey(base | (FULL_BIT if level == 2 else 0)) for base, level in least.items())
         return keys
@@ -245,7 +245,9 @@ class _PolicySequence:
         """Return the policy that gives each port the P_Keys of *state*. Raises FileFormatError if no policy does
         that."""
         stays = {
-            base for guid, keys in state.items() for base in levels(keys).keys() & levels(self.old_keys[guid]).keys()
+            base
+            for guid, keys in state.items()
+            for base in memberships_of(keys).keys() & memberships_of(self.old_keys[guid]).keys()
         }
         policy = explicit_policy(
             {**self.absent_keys, **state},
@@ -351,13 +353,13 @@ def _torn_partitions(before: Entries, after: Entries) -> list[int]:
     """Return the partitions of which a port briefly loses its membership when its table is written block by block."""
     if before == after:
         return []
-    stays = levels(after.values())
-    least = {base: min(level, stays[base]) for base, level in levels(before.values()).items() if base in stays}
+    stays = memberships_of(after.values())
+    least = {base: min(level, stays[base]) for base, level in memberships_of(before.values()).items() if base in stays}
     lost: dict[int, None] = {}
     for block in range(1, -(-(max((*before, *after)) + 1) // P_KEYS_PER_BLOCK)):
         written = {at: key for at, key in after.items() if at < block * P_KEYS_PER_BLOCK}
         written |= {at: key for at, key in before.items() if at >= block * P_KEYS_PER_BLOCK}
-        present = levels(written.values())
+        present = memberships_of(written.values())
         lost |= dict.fromkeys(base for base, level in least.items() if present.get(base, 0) < level)
     return list(lost)
 

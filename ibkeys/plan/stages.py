@@ -26,7 +26,7 @@ from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
-from ibkeys.plan.port_kinds import Levels, TableSpace, levels, partitions_with_fewer_entries
+from ibkeys.plan.port_kinds import Levels, TableSpace, memberships_of, partitions_with_fewer_entries
 from ibkeys.topology.port_id import PortId, PortKey
 
 
@@ -47,7 +47,11 @@ class Chain:
     @classmethod
     def of(cls, *tables: TableChange) -> Chain:
         """Return the chain of *tables*, all of which count before and after the change."""
-        return cls(tables, least([table.before for table in tables]), least([table.after for table in tables]))
+        return cls(
+            tables,
+            lowest_memberships([table.before for table in tables]),
+            lowest_memberships([table.after for table in tables]),
+        )
 
     @property
     def port(self) -> PortId:
@@ -55,9 +59,9 @@ class Chain:
         return self.tables[0].port
 
 
-def least(tables: Sequence[Entries]) -> Levels:
+def lowest_memberships(tables: Sequence[Entries]) -> Levels:
     """Return the partitions that all *tables* have, each with its lowest membership in any of them."""
-    first, *others = (levels(table.values()) for table in tables)
+    first, *others = (memberships_of(table.values()) for table in tables)
     shared = (base for base in first if all(base in other for other in others))
     return {base: min([first[base], *(other[base] for other in others)]) for base in shared}
 
@@ -120,8 +124,8 @@ def _chain(end: TableChange, leaf: TableChange, enforcement: EnforcementChange |
     )
     return Chain(
         (end, widened),
-        least([end.before, leaf.before] if enforced else [end.before]),
-        least([end.after, leaf.after] if will_enforce else [end.after]),
+        lowest_memberships([end.before, leaf.before] if enforced else [end.before]),
+        lowest_memberships([end.after, leaf.after] if will_enforce else [end.after]),
         enforcement,
     )
 
@@ -129,15 +133,15 @@ def _chain(end: TableChange, leaf: TableChange, enforcement: EnforcementChange |
 def _is_mirrored(end: TableChange, leaf: TableChange) -> bool:
     """Return whether both tables have the same memberships, before or after the change."""
     return any(
-        levels(mine.values()) == levels(its.values())
+        memberships_of(mine.values()) == memberships_of(its.values())
         for mine, its in ((end.before, leaf.before), (end.after, leaf.after))
     )
 
 
 def _lets_pass(end: Entries, leaf: Entries) -> bool:
     """Return whether the table of a leaf port has every partition of its end port with at least the same membership."""
-    of_leaf = levels(leaf.values())
-    return all(of_leaf.get(base, 0) >= level for base, level in levels(end.values()).items())
+    of_leaf = memberships_of(leaf.values())
+    return all(of_leaf.get(base, 0) >= level for base, level in memberships_of(end.values()).items())
 
 
 def _with_keys_of_end(entries: Entries, end: Entries, leaf: TableChange, other: Entries) -> Entries:
@@ -146,8 +150,8 @@ def _with_keys_of_end(entries: Entries, end: Entries, leaf: TableChange, other: 
     A partition that the leaf port has keeps its index. Any other gets the index that it has in *other*, the table of
     the leaf port at the other end of the change, else a free index.
     """
-    covering, present = dict(entries), levels(entries.values())
-    for base, level in levels(end.values()).items():
+    covering, present = dict(entries), memberships_of(entries.values())
+    for base, level in memberships_of(end.values()).items():
         if present.get(base, 0) >= level:
             continue
         key = PKey(base | (FULL_BIT if level == 2 else 0))
@@ -245,7 +249,9 @@ def _early_losses_and_late_gains(
         if len(chain.tables) < 2 or not all(table.differs for table in chain.tables):
             continue
         end, leaf = chain.tables
-        (e0, e1), (l0, l1) = ([levels(entries.values()) for entries in (t.before, t.after)] for t in (end, leaf))
+        (e0, e1), (l0, l1) = (
+            [memberships_of(entries.values()) for entries in (t.before, t.after)] for t in (end, leaf)
+        )
         if e0 == l0 or e1 == l1:
             continue
         for base in e0.keys() | e1.keys():

@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
-from ibkeys.plan.port_kinds import TableSpace, levels, partitions_with_fewer_entries
+from ibkeys.plan.port_kinds import TableSpace, memberships_of, partitions_with_fewer_entries
 
 P = TypeVar("P", bound=Hashable)
 
@@ -56,7 +56,9 @@ def steps_between(
     transitions = []
     for port in ports:
         room = TableSpace.of(capacity[port], old[port], new[port]) if capacity and port in capacity else None
-        transitions.append(PortTransition(port, levels(old[port]), levels(new[port]), (room,) if room else ()))
+        transitions.append(
+            PortTransition(port, memberships_of(old[port]), memberships_of(new[port]), (room,) if room else ())
+        )
     sequence = FabricTransition(transitions, gaps=gaps).plan(additions_first=False)
     at_once = {port: partitions_with_fewer_entries(old[port], new[port]) for port in ports}
     states = [
@@ -93,6 +95,6 @@ def one_partition_at_a_time(
 
 def _after_rises(before: frozenset[PKey], after: frozenset[PKey]) -> frozenset[PKey]:
     """Return the P_Keys of a port after all its rises and before any of its drops."""
-    old, new = levels(before), levels(after)
+    old, new = memberships_of(before), memberships_of(after)
     rises = {base for base, level in new.items() if old.get(base, 0) < level}
     return _partly_changed(before, after, frozenset(rises))

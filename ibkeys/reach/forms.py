@@ -57,7 +57,7 @@ class PortForms(NamedTuple):
 
 
 @cache
-def traffic(standing: Standing, check: InboundCheck) -> PortForms:
+def forms_passing_port(standing: Standing, check: InboundCheck) -> PortForms:
     """Return the forms of packets that get out of and into an end port. *standing*: the entries of the port and of its
     switch port; *check*: how the switch port compares memberships inbound."""
     holds, inbound, outbound, _ = standing

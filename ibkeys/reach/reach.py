@@ -25,7 +25,7 @@ from typing import Final, Literal, NamedTuple
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck, PKey
 from ibkeys.reach.between import StoppedPackets
-from ibkeys.reach.forms import LIMITED, PortForms, Standing, forms_in, keys_of, passing, traffic
+from ibkeys.reach.forms import LIMITED, PortForms, Standing, forms_in, forms_passing_port, keys_of, passing
 from ibkeys.reach.links import SwitchLinks
 from ibkeys.reach.places import EndPortGroups
 from ibkeys.reach.raw import RawPackets
@@ -142,7 +142,7 @@ class Reach:
         """Return the traffic of an end port in a partition; None when it was not read, or the port is not in the
         partition."""
         standing = dict(self._profiles.get(port, _NOTHING)).get(partition)
-        return None if standing is None else traffic(standing, self.inbound_check)
+        return None if standing is None else forms_passing_port(standing, self.inbound_check)
 
     def memberships(self) -> list[PartitionPorts]:
         """Return every partition that some end port is in, by number."""
@@ -179,7 +179,7 @@ class Reach:
         return ReachedPorts(both, to & ~both & ~unknown, by & ~both & ~unknown, unknown)
 
     def _found(self, partition: int, standing: Standing) -> PartitionReach:
-        return self._partitions[partition].reached_by(traffic(standing, self.inbound_check), standing.place)
+        return self._partitions[partition].reached_by(forms_passing_port(standing, self.inbound_check), standing.place)
 
     def meeting(self, profile: StandingSet, ports: int, name: ReachedField = "both") -> list[int]:
         """Return the partitions that bring one of *ports* into the field *name* of the `ReachedPorts` of *profile*;
@@ -208,7 +208,9 @@ class Reach:
             found = self.reached(group.profile, within)
             # the reach of a port's own profile includes the port itself
             standings = (standing for partition, standing in group.profile if not within or partition in within)
-            own = any(t.sends_to(t) for t in (traffic(standing, self.inbound_check) for standing in standings))
+            own = any(
+                t.sends_to(t) for t in (forms_passing_port(standing, self.inbound_check) for standing in standings)
+            )
             ports = sum(port not in left_out for port in group.ports) if left_out else len(group.ports)
             pairs += ports * ((found.both & ~places_left_out).bit_count() - own)
             # A port has neither a one-way pair nor an unknown one with a port of its own group.
@@ -342,7 +344,7 @@ class Reach:
                 if partition not in found:
                     places = self._between[self.inbound_check].places(partition)
                     found[partition] = PartitionSets(places, is_numbered and isinstance(places, EndPortGroups))
-                found[partition].add(ports, traffic(standing, self.inbound_check), standing.place)
+                found[partition].add(ports, forms_passing_port(standing, self.inbound_check), standing.place)
         return found
 
 
@@ -369,7 +371,7 @@ def _depends(port: Port, profile: StandingSet, readings: Sequence[StoppedPackets
     for partition, standing in profile:
         found = set()
         for each in readings:
-            leaves = traffic(standing, each.inbound_check).leaves
+            leaves = forms_passing_port(standing, each.inbound_check).leaves
             found.add((leaves, each.reached_by_limited(port, partition) if leaves & LIMITED else None))
         if len(found) > 1:
             return True

@@ -15,7 +15,7 @@ from ibkeys.apply.former_values import first_operation_of
 from ibkeys.errors import UsageError
 from ibkeys.plan.document_reader import loads
 from ibkeys.plan.model import PartitionPlan
-from ibkeys.rehearse.tables import PortTables, Tables, planned, reversed_plan
+from ibkeys.rehearse.tables import PortTables, Tables, planned_tables, reversed_plan
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.records import KEY_COMMANDS, PARTITION_VERBS
 from ibkeys.store.sqlite import guid_number
@@ -67,7 +67,9 @@ class RehearsedChange(NamedTuple):
 def change_of_plan(plan: PartitionPlan, path: str) -> RehearsedChange:
     """Return the change that `ibkeys apply` makes with *plan*, whose file is *path*."""
     words = ["apply", path, "--via", "opensm"]
-    return RehearsedChange(words, (), lambda before, after, operation: Promise(planned(plan, before), plan), plan)
+    return RehearsedChange(
+        words, (), lambda before, after, operation: Promise(planned_tables(plan, before), plan), plan
+    )
 
 
 def change_of_command(words: Sequence[str], journal: Path, dry_run: Callable[[Sequence[str]], str]) -> RehearsedChange:
@@ -103,7 +105,11 @@ def _by_journal(path: Path, operation: int | None, before: Tables) -> Promise:
     if kept is None:
         return Promise(before, None)
     plan = loads(kept.document, "the plan in the journal", bound=False)
-    return Promise(planned(reversed_plan(plan), before), None) if goes_back else Promise(planned(plan, before), plan)
+    return (
+        Promise(planned_tables(reversed_plan(plan), before), None)
+        if goes_back
+        else Promise(planned_tables(plan, before), plan)
+    )
 
 
 def _by_dry_run(output: str, before: Tables, after: Tables) -> dict[Any, PortTables]:

@@ -25,7 +25,7 @@ from ibkeys.rehearse.placed_opensm import PlacedOpensm
 from ibkeys.rehearse.private import run_privately
 from ibkeys.rehearse.rehearsal import Rehearsal, RehearsalRequest, last_line, needed_paths
 from ibkeys.rehearse.tables import Tables, tables_of
-from ibkeys.rehearse.timeline import TableWatch, TableWrite, cut_pairs, lasting, moments, most, written
+from ibkeys.rehearse.timeline import TableWatch, TableWrite, cut_pairs, largest_count, moments, seconds_with, written
 from ibkeys.rehearse.twin import Twin
 from ibkeys.store.sqlite import guid_number
 
@@ -180,9 +180,9 @@ class _FaultRun(Rehearsal):
         then = written(before, writes[: worst + 1])
         pairs = islice(cut_pairs(self._subnet, before, then, promised, DEFAULT_INBOUND_CHECK), _MOST_PAIRS)
         return {
-            "most_cut": most(course, "cut"),
-            "seconds_cut": round(lasting(course, "cut", ended), 1),
-            "most_open": most(course, "open"),
-            "seconds_open": round(lasting(course, "open", ended), 1),
+            "most_cut": largest_count(course, "cut"),
+            "seconds_cut": round(seconds_with(course, "cut", ended), 1),
+            "most_open": largest_count(course, "open"),
+            "seconds_open": round(seconds_with(course, "open", ended), 1),
             "cut": [[self._ports[key].to_json() for key in pair] for pair in pairs],
         }

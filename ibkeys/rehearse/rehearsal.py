@@ -29,12 +29,18 @@ from ibkeys.rehearse.copied_journal import copy_journal
 from ibkeys.rehearse.opensm_run import OpensmRun
 from ibkeys.rehearse.placed_opensm import KEYS, MadeUpKeys, PlacedOpensm, place_opensm
 from ibkeys.rehearse.private import run_privately
-from ibkeys.rehearse.remembered_indexes import new_partitions, policy_with_memory, remembered, with_memory, with_tables
+from ibkeys.rehearse.remembered_indexes import (
+    indexes_remembered_by,
+    new_partitions,
+    policy_with_memory,
+    with_memory,
+    with_tables,
+)
 from ibkeys.rehearse.site_opensm import SiteOpensm
-from ibkeys.rehearse.standbys import RehearsedStandby, play, take_over
-from ibkeys.rehearse.surprises import of_full_tables, of_memory
+from ibkeys.rehearse.standbys import RehearsedStandby, simulate_standbys, take_over
+from ibkeys.rehearse.surprises import notes_on_full_tables, notes_on_remembered_indexes
 from ibkeys.rehearse.tables import Tables, ValueDifference, differences, identities, put_back, tables_of
-from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, moments, most
+from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, largest_count, moments
 from ibkeys.rehearse.twin import Twin
 from ibkeys.sim.netfile.model import NetFile
 from ibkeys.sim.nodes import SimNode
@@ -162,7 +168,7 @@ class Rehearsal:
                 self._notes.append("standbys are left out: a change of M_Keys needs each of them stopped or reached")
             return
         try:
-            self._played = list(play(self._subnet, request.standbys, master))
+            self._played = list(simulate_standbys(self._subnet, request.standbys, master))
         except AddressError as error:
             raise UsageError(f"a standby is not found: {error}") from None
         if self._played:
@@ -190,11 +196,11 @@ class Rehearsal:
         """Return an OpenSM that remembers the same indexes as the site's OpenSM: *opensm* itself if there are none, or
         if it has no policy file; else a new one, before which *opensm* is stopped."""
         source = self._request.journal
-        memory = remembered(source, self._request.opensm.since, recorded) if source is not None else {}
+        memory = indexes_remembered_by(source, self._request.opensm.since, recorded) if source is not None else {}
         believed = with_tables(recorded, self._request.believed)
         if not placed.policy_copy.exists() or not (memory or believed != recorded):
             return opensm
-        self._notes += of_memory(self._subnet, memory)
+        self._notes += notes_on_remembered_indexes(self._subnet, memory)
         self._say("OpenSM learns the tables and indexes that the running one has in memory")
         guids = {(node.guid, port.number): port.guid for node in self._subnet.nodes for port in node.end_ports}
         in_force = placed.policy_copy.read_bytes()
@@ -230,7 +236,7 @@ class Rehearsal:
         request = self._request
         if request.change is None and not request.command:
             changes = differences(recorded, started)
-            self._notes += of_full_tables(self._subnet)
+            self._notes += notes_on_full_tables(self._subnet)
             return self._result("differs" if changes else "identical", opensm)
         before = self._as_running(opensm, recorded)
         change = self._choose_change(twin)
@@ -242,10 +248,10 @@ class Rehearsal:
             return self._result("refused", opensm, **_about(change, change.plan), apply=apply)
         changed = tables_of(self._subnet)
         promised, plan = change.promise(before, changed, made.operation)
-        self._notes += of_full_tables(self._subnet)
+        self._notes += notes_on_full_tables(self._subnet)
         wrong = self._to_json(promised, changed)
         course = moments(self._subnet, before, made.writes, made.started, DEFAULT_INBOUND_CHECK)
-        apply |= {"most_cut": most(course, "cut"), "most_open": most(course, "open")}
+        apply |= {"most_cut": largest_count(course, "cut"), "most_open": largest_count(course, "open")}
         interrupted = not (plan and plan.breaks) and (apply["most_cut"] or apply["most_open"])
         is_right = not (wrong or apply["exit_code"] or interrupted)
         unknown = new_partitions(before, promised) if request.had_master else []
@@ -263,7 +269,7 @@ class Rehearsal:
         self._say("ibkeys undoes it")
         undo, undone = self._run_step(twin, opensm, ["undo", str(made.operation), *change.undo])
         back = moments(self._subnet, changed, undone.writes, undone.started, DEFAULT_INBOUND_CHECK)
-        undo |= {"most_cut": most(back, "cut"), "most_open": most(back, "open")}
+        undo |= {"most_cut": largest_count(back, "cut"), "most_open": largest_count(back, "open")}
         left = self._to_json(before, tables_of(self._subnet))
         is_right = is_right and not (left or undo["exit_code"])
         return self._result("identical" if is_right else "differs", opensm, **result, undo=undo, left_by_undo=left)

@@ -25,7 +25,7 @@ _BLOCK: Final = 32
 _BLOCK_MASK: Final = 0xFFFF
 
 
-def remembered(journal: Path, since: str, tables: Tables) -> dict[PortKey, dict[int, int]]:
+def indexes_remembered_by(journal: Path, since: str, tables: Tables) -> dict[PortKey, dict[int, int]]:
     """Return the P_Keys that an OpenSM remembers, by port and index. *since*: the time of its start; *tables*: the
     present tables. A P_Key of the *journal* is remembered if its port has no P_Key of that partition now, and the index
     is free. Raises StoreError."""

@@ -85,7 +85,7 @@ def take_over(
     return Takeover(placed.home.node, after, causes, same, placed.notes)
 
 
-def play(subnet: Subnet, standbys: Sequence[RehearsedStandby], master: SimNode) -> Iterator[SimNode]:
+def simulate_standbys(subnet: Subnet, standbys: Sequence[RehearsedStandby], master: SimNode) -> Iterator[SimNode]:
     """Let a stand-in answer for each of *standbys* that is not on *master*, and yield their nodes. Raises AddressError
     for a node that *subnet* does not have."""
     for node in dict.fromkeys(subnet.node(each.host) for each in standbys):

@@ -43,14 +43,14 @@ def notes_before_start(subnet: Subnet, options: OptionsFile, m_key: MKey) -> Ite
         )
 
 
-def of_full_tables(subnet: Subnet) -> Iterator[str]:
+def notes_on_full_tables(subnet: Subnet) -> Iterator[str]:
     """Yield a note on the end ports whose P_Key table has no free entry."""
     full = [port for node in subnet.nodes for port in node.end_ports if port.p_keys and all(port.p_keys)]
     if full:
         yield f"the P_Key table of {_ports(full)} is full: OpenSM leaves out a P_Key for which there is no entry"
 
 
-def of_memory(subnet: Subnet, memory: Memory) -> Iterator[str]:
+def notes_on_remembered_indexes(subnet: Subnet, memory: Memory) -> Iterator[str]:
     """Yield a note on the end ports for which OpenSM remembers an index. A restarted OpenSM does not remember it."""
     ports = [port for node in subnet.nodes for port in node.end_ports if (node.guid, port.number) in memory]
     if ports:

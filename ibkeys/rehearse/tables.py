@@ -82,7 +82,7 @@ def put_back(subnet: Subnet, tables: Tables) -> None:
             port.inbound_enforcement, port.outbound_enforcement = wanted.enforcement
 
 
-def planned(plan: PartitionPlan, before: Tables) -> dict[PortKey, PortTables]:
+def planned_tables(plan: PartitionPlan, before: Tables) -> dict[PortKey, PortTables]:
     """Return the tables that *plan* makes of the tables *before*. Ports that are not in *before* are left out. A port
     that the plan lists and does not change stays as it is."""
     after = dict(before)

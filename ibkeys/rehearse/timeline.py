@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from ibkeys.keys.pkey import PARTITION_MASK, InboundCheck
-from ibkeys.reach.forms import PortForms, Standing, form, traffic
+from ibkeys.reach.forms import PortForms, Standing, form, forms_passing_port
 from ibkeys.rehearse.tables import PortTables, Tables, tables_of_port
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
@@ -69,7 +69,7 @@ def written(before: Tables, writes: Iterable[TableWrite]) -> dict[PortKey, PortT
     return {**before, **{write.key: write.tables for write in writes}}
 
 
-def lasting(course: Sequence[Moment], name: Literal["cut", "open"], ended: float) -> float:
+def seconds_with(course: Sequence[Moment], name: Literal["cut", "open"], ended: float) -> float:
     """Return for how many seconds any pair was cut, or open. *ended*: the seconds from the start to the end."""
     ends = [*(each.seconds for each in course[1:]), ended]
     return sum(end - each.seconds for each, end in zip(course, ends, strict=False) if getattr(each, name))
@@ -85,7 +85,7 @@ def cut_pairs(
         yield from ((key, other) for offset, other in enumerate(first.keys[end:]) if cut >> offset & 1)
 
 
-def most(course: Iterable[Moment], name: Literal["cut", "open"]) -> int:
+def largest_count(course: Iterable[Moment], name: Literal["cut", "open"]) -> int:
     """Return the largest number of pairs that were cut, or open, at once."""
     return max((getattr(each, name) for each in course), default=0)
 
@@ -143,7 +143,9 @@ class _Pairs:
             forms = _forms_in(at_leaf.p_keys)
             inbound, outbound = (forms if on else None for on in at_leaf.enforcement)
         self._forms[end] = {
-            partition: traffic(Standing(holds, _at(inbound, partition), _at(outbound, partition)), self._check)
+            partition: forms_passing_port(
+                Standing(holds, _at(inbound, partition), _at(outbound, partition)), self._check
+            )
             for partition, holds in _forms_in(self._tables[key].p_keys).items()
         }
         for partition, forms_here in self._forms[end].items():

@@ -79,7 +79,11 @@ class Traps:
         if port.state != PortState.ACTIVE:
             return False
         now = port.node.history.now
-        if number in SECURITY_TRAPS and port.last_trap is not None and now - port.last_trap < spacing(port):
+        if (
+            number in SECURITY_TRAPS
+            and port.last_trap is not None
+            and now - port.last_trap < seconds_between_traps(port)
+        ):
             return False
         port.last_trap = now
         return True
@@ -109,7 +113,7 @@ class Traps:
             self._carry(port, mad)
 
 
-def spacing(port: SimPort) -> float:
+def seconds_between_traps(port: SimPort) -> float:
     """Return the seconds between two traps of *port*: SubnetTimeOut (IBA 14.2.5.6)."""
     return 4.096e-6 * (1 << port.subnet_timeout)
 
@@ -146,7 +150,7 @@ class Repeats:
 
     def add(self, port: SimPort, number: int, mad: bytes, now: float) -> None:
         """Add the trap *mad*, which was sent at *now*, to be repeated until a TrapRepress comes."""
-        due = now + max(spacing(port), self.SHORTEST)
+        due = now + max(seconds_between_traps(port), self.SHORTEST)
         trap = self._waiting.get((port, number))
         if trap is None:
             trap = self._waiting[port, number] = _RepeatedTrap(port, number, mad, due, now + self.LONGEST, self.MOST)
@@ -200,7 +204,7 @@ class Repeats:
             else:
                 trap.repeats_left -= 1
                 trap.was_repeated = True  # A trap is repeated at least once, even if the clock jumps past `until`.
-                trap.due = now + max(spacing(port), self.SHORTEST)
+                trap.due = now + max(seconds_between_traps(port), self.SHORTEST)
                 self._set_timer(trap)
                 to_repeat.append((port, trap.mad))
         return to_repeat

@@ -23,7 +23,7 @@ from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, Refused, UsageError
-from ibkeys.keys.guessable import SHELL_RANDOM, TRAIT_TEXT, traits
+from ibkeys.keys.guessable import SHELL_RANDOM, TRAIT_TEXT, guessable_traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.managers.files.options_files import REFUSAL
@@ -274,7 +274,7 @@ def _objections_to_weak_keys(managers: OpensmManagers, user_keys: Mapping[SmKeyK
     """Yield ``weak-key`` for each key of the user that is easy to guess, or is also the M_Key."""
     m_keys = {read_options(file.data).value("m_key") for file in managers.files}
     for kind, key in user_keys.items():
-        reasons = [TRAIT_TEXT[trait] for trait in traits(MKey(key.reveal())) if trait != SHELL_RANDOM]
+        reasons = [TRAIT_TEXT[trait] for trait in guessable_traits(MKey(key.reveal())) if trait != SHELL_RANDOM]
         reasons += ["is also the M_Key"] if MKey(key.reveal()) in m_keys else []
         if reasons:
             yield Objection("weak-key", f"the new {kind} {named(reasons)}")

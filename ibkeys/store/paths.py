@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ibkeys.simulated_host import own
+from ibkeys.simulated_host import own_simulated_host
 from ibkeys.store.keystore.sealing import Passphrase
 
 SYSTEM_DIRECTORY: Final = Path("/var/lib/ibkeys")
@@ -34,7 +34,7 @@ def default_directory(environ: Mapping[str, str] | None = None, root: bool | Non
     On a simulated host, and without *environ*, it is a folder of that host. *root*: whether the user is root; None: as
     the process runs. A relative XDG_STATE_HOME is ignored, as the XDG base directory specification requires.
     """
-    simulated_host = own() if environ is None else None
+    simulated_host = own_simulated_host() if environ is None else None
     if simulated_host is not None:
         return simulated_host.stores
     environ = os.environ if environ is None else environ
@@ -48,7 +48,7 @@ def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
 
     On a simulated host, and without *environ*, it is a folder of that host.
     """
-    simulated_host = own() if environ is None else None
+    simulated_host = own_simulated_host() if environ is None else None
     if simulated_host is not None:
         return simulated_host.cache
     return _in_home(os.environ if environ is None else environ, "XDG_CACHE_HOME", ".cache")

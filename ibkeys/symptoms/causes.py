@@ -1,4 +1,4 @@
-"""The causes that several symptoms have, with the command that decides."""
+"""The causes that several symptoms have, each with the command that shows whether it is the right one."""
 
 from __future__ import annotations
 

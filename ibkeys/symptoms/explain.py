@@ -46,7 +46,8 @@ _ONE_INTERLOCK_WORD: Final = frozenset(name for name in INTERLOCKS if "-" not in
 
 @dataclass(frozen=True, slots=True)
 class LikelyCause:
-    """A cause with the command that decides, its numbers filled in; None: no command, or a number for it is missing."""
+    """A cause, and the command that shows whether it is the right one, with its numbers filled in; None: no command, or
+    a number for it is missing."""
 
     cause: Cause
     command: tuple[str, ...] | None

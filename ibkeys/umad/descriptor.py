@@ -82,7 +82,7 @@ def _close(lib: Any, fd: int, agents: list[int]) -> None:
     lib.umad_close_port(fd)
 
 
-def failed(name: str, call: str, reason: int) -> TransportError:
+def failed_call(name: str, call: str, reason: int) -> TransportError:
     """Return the error of a call that libibumad or the kernel refused: DeviceGone for an errno *reason* in `GONE`, else
     TransportError."""
     if reason in GONE:
@@ -115,7 +115,7 @@ def _refuse_open(name: str, reason: int) -> NoReturn:
 def _refuse_agent(name: str, mgmt_class: int, reason: int) -> NoReturn:
     text = os.strerror(reason)
     if reason in GONE:
-        raise failed(name, "umad_register", reason)
+        raise failed_call(name, "umad_register", reason)
     if mgmt_class in SMP_CLASSES and reason in (errno.EPROTONOSUPPORT, errno.EOPNOTSUPP):
         raise SmpsNotAllowed(
             f"{name}: it has no QP0 ({text}), like a virtual function: run this on the host that owns the HCA",

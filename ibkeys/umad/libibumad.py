@@ -17,7 +17,7 @@ from ibkeys.files import or_none
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import DIRECTED_ROUTE, LID_ROUTED, MAD_SIZE, SMP_CLASSES
 from ibkeys.umad import devices
-from ibkeys.umad.descriptor import GONE, Descriptor, failed
+from ibkeys.umad.descriptor import GONE, Descriptor, failed_call
 from ibkeys.umad.devices import binding, list_cas
 from ibkeys.umad.port import Incoming, LocalPort, MadAnswer, Outgoing, Requests, SendFailure
 
@@ -116,7 +116,7 @@ class LibibumadPort(Closing):
         try:
             return devices.read_port(self.ca_name, self.port)
         except NoDevice as error:
-            raise failed(f"{self.ca_name} port {self.port}", "umad_get_port", errno.ENODEV) from error
+            raise failed_call(f"{self.ca_name} port {self.port}", "umad_get_port", errno.ENODEV) from error
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
         """Register an agent for a management class; it replaces an earlier agent of the class.
@@ -193,7 +193,7 @@ class LibibumadPort(Closing):
             if device.agents[mgmt_class] < 0:
                 raise UsageError(f"no agent is registered for management class {mgmt_class:#04x}")
         if not GONE.isdisjoint(codes):
-            raise failed(device.name, "umad_send", next(code for code in codes if code in GONE))
+            raise failed_call(device.name, "umad_send", next(code for code in codes if code in GONE))
         if errno.EINTR in codes:
             # The handlers of the signal have run by now: send the rest.
             rest = codes.index(errno.EINTR)
@@ -264,7 +264,7 @@ class LibibumadPort(Closing):
             return [], []
         if count == -errno.EINTR:
             return None
-        raise failed(device.name, "umad_recv", -count)
+        raise failed_call(device.name, "umad_recv", -count)
 
     def _incoming(self, count: int) -> list[Incoming]:
         """Return the first *count* received MADs without matching them."""

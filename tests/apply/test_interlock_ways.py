@@ -13,7 +13,7 @@ from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.change.enforce import plan_enforce
-from ibkeys.change.interlocks.passing import SaReachability, cuts
+from ibkeys.change.interlocks.passing import SaReachability, new_cuts
 from ibkeys.change.pkeys import plan_add, plan_remove, plan_set
 from ibkeys.change.plan import Plan
 from ibkeys.change.wanted import EnforcementChange, TableChange
@@ -189,12 +189,12 @@ def test_what_does_not_answer_behind_a_port_may_be_the_sm(silent: str) -> None:
 @pytest.mark.parametrize("former", [0, 1, 2])
 def test_what_is_cut_off_already_is_not_cut_again(level: int, former: int) -> None:
     """A change that takes nothing away, or gives something back, is not refused."""
-    same = cuts(
+    same = new_cuts(
         SaReachability(Enforcement(True, True), former), SaReachability(Enforcement(True, True), level), lambda: "SM"
     )
     assert bool(same) == (level < former)
     assert (
-        cuts(
+        new_cuts(
             SaReachability(Enforcement(True, True), former),
             SaReachability(Enforcement(False, False), level),
             lambda: "SM",
@@ -202,6 +202,8 @@ def test_what_is_cut_off_already_is_not_cut_again(level: int, former: int) -> No
         == []
     )
     assert (
-        cuts(SaReachability(Enforcement(True, False), 1), SaReachability(Enforcement(True, False), 1), lambda: "switch")
+        new_cuts(
+            SaReachability(Enforcement(True, False), 1), SaReachability(Enforcement(True, False), 1), lambda: "switch"
+        )
         == []
     )

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibkeys.apply.opensm.course import parsed
+from ibkeys.apply.opensm.course import policy_in_file
 from ibkeys.apply.opensm.policy_files import rollback_contents
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import resolve
@@ -46,7 +46,7 @@ class PolicyWalk:
 
     def made_of(self, file: bytes | None) -> Memberships:
         """Return what an OpenSM gives the ports that reads *file*, when it is signalled or started."""
-        found = resolve(parsed(file), ports(), SM, self.options.allow_both_pkeys, emulate_fallback=True).by_port
+        found = resolve(policy_in_file(file), ports(), SM, self.options.allow_both_pkeys, emulate_fallback=True).by_port
         return {port.guid: frozenset(found.get(port.guid, ())) for port in ports()}
 
     def give(self, file: bytes | None, takes: Collection[int] | None = None, *, breaks: bool = False) -> None:
@@ -89,7 +89,7 @@ def pairs_of(circles: Iterable[WaitCycle[int]]) -> set[frozenset[int]]:
 def test_partitions_through_opensm(
     old: str | None, new: str, options: SmOptions, gaps: bool, stop: int, takes: set[int], way_on: str
 ) -> None:
-    present, planned = parsed(old and old.encode()), parse_policy(new)
+    present, planned = policy_in_file(old and old.encode()), parse_policy(new)
     tables = tables_of(present, planned, options, ports())
     found = policies_between(present, planned, tables, SM, options, DIGEST, gaps=gaps)
     walk = PolicyWalk(options, [old and old.encode()], found.states[-1])
@@ -103,7 +103,7 @@ def test_partitions_through_opensm(
             break
     if way_on.startswith("forth"):
         tables = tables_from(had, planned, options, ports())
-        rest = policies_between(parsed(walk.way[-1]), planned, tables, SM, options, DIGEST, gaps=gaps)
+        rest = policies_between(policy_in_file(walk.way[-1]), planned, tables, SM, options, DIGEST, gaps=gaps)
         if walk.cut is not None:
             walk.cut |= pairs_of(rest.cycles)
         for text in rest.texts:

@@ -25,9 +25,9 @@ from typing import Any
 from ibkeys.errors import NoReply, StoreError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import plan_run
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.mkeys.rollout.run_plan import carry_out

@@ -12,9 +12,9 @@ from ibkeys.errors import FileFormatError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import PortState, SMState
 from ibkeys.managers.opensm import process as opensm_host
-from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import KeyCommand, plan_run
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.mkeys.set import plan_mkey_set

@@ -27,7 +27,7 @@ from ibkeys.plan.order import (
     removals,
     write,
 )
-from ibkeys.plan.port_kinds import levels
+from ibkeys.plan.port_kinds import memberships_of
 from ibkeys.plan.stages import stages_of
 from tests.plan import plans
 from tests.plan.plans import Table, chain, change, entries, host, leaf, may_talk, packed, pairs_of
@@ -266,10 +266,10 @@ def test_no_pair_is_cut_that_may_talk_before_and_after_and_none_joined_that_may_
 
 def passing(end: Mapping[int, PKey], leaf: Mapping[int, PKey] | None) -> dict[int, int]:
     """What counts of an end port: of it and an enforcing leaf port the lesser membership."""
-    mine = levels(end.values())
+    mine = memberships_of(end.values())
     if leaf is None:
         return mine
-    its = levels(leaf.values())
+    its = memberships_of(leaf.values())
     return {base: min(mine[base], its[base]) for base in mine.keys() & its.keys()}
 
 

@@ -22,7 +22,7 @@ from ibkeys.partitions.ipoib import compare_groups
 from ibkeys.partitions.membership import EndPort, resolve
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.model import SmOptions
-from ibkeys.plan.port_kinds import levels
+from ibkeys.plan.port_kinds import memberships_of
 from ibkeys.plan.sm_policies import SmPolicies, policies_between
 from tests.plan.drawn_policies import (
     AWAY,
@@ -88,7 +88,7 @@ def test_of_each_text_opensm_makes_the_state_and_the_last_one_is_the_policy(
         made = resolve(policy, ports(), SM, options.allow_both_pkeys).by_port
         assert {guid: frozenset(its_keys) for guid, its_keys in made.items()} == state
         for guid, placed in tables.items():
-            assert levels(placed.entries.values()) == levels(state[guid])
+            assert memberships_of(placed.entries.values()) == memberships_of(state[guid])
             # With allow_both_pkeys OpenSM may put 0xffff where it has just put 0x7fff: at index 0.
             lost = state[guid] - frozenset(placed.entries.values())
             assert not lost or (options.allow_both_pkeys and lost == {0x7FFF})

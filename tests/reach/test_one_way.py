@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import INBOUND_CHECKS, InboundCheck, may_talk
 from ibkeys.reach.difference import compare_reach
-from ibkeys.reach.forms import Standing, traffic
+from ibkeys.reach.forms import Standing, forms_passing_port
 from ibkeys.reach.reach import Reach
 from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.why import Connectivity
@@ -155,7 +155,7 @@ def test_in_one_partition_ways_both_ways_are_a_pair_of_matching_keys() -> None:
         for a, b in product(standings, repeat=2):
             there = [key for key in table(a.holds) if arrives(key, a, b, check)]
             back = [key for key in table(b.holds) if arrives(key, b, a, check)]
-            one, other = traffic(a, check), traffic(b, check)
+            one, other = forms_passing_port(a, check), forms_passing_port(b, check)
             assert one.sends_to(other) == bool(there)
             assert (one.sends_to(other) and other.sends_to(one)) == any(may_talk(k, q) for k in there for q in back)
 

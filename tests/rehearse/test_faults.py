@@ -8,7 +8,7 @@ import pytest
 
 from ibkeys.rehearse.fault_words import change_in_words, fault_in_words, loss_in_words, way_back_in_words
 from ibkeys.rehearse.faults import choose_faults
-from ibkeys.rehearse.timeline import Moment, lasting
+from ibkeys.rehearse.timeline import Moment, seconds_with
 from tests.rehearse.tried import HOME, OTHER, SWITCH, THIRD, fault, port
 
 
@@ -52,9 +52,9 @@ def test_a_change_that_writes_no_table_has_no_faults() -> None:
 def test_how_long_pairs_are_cut() -> None:
     key = (1, 1)
     course = [Moment(1.0, key, 2, 0), Moment(1.5, key, 0, 1), Moment(4.0, key, 1, 0)]
-    assert lasting(course, "cut", 10.0) == 0.5 + 6.0
-    assert lasting(course, "open", 10.0) == 2.5
-    assert lasting([], "cut", 10.0) == 0
+    assert seconds_with(course, "cut", 10.0) == 0.5 + 6.0
+    assert seconds_with(course, "open", 10.0) == 2.5
+    assert seconds_with([], "cut", 10.0) == 0
 
 
 def test_a_fault_in_words() -> None:

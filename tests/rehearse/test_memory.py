@@ -6,7 +6,13 @@ from pathlib import Path
 
 from ibkeys.change.images import P_KEY_BLOCK
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.rehearse.remembered_indexes import new_partitions, policy_with_memory, remembered, with_memory, with_tables
+from ibkeys.rehearse.remembered_indexes import (
+    indexes_remembered_by,
+    new_partitions,
+    policy_with_memory,
+    with_memory,
+    with_tables,
+)
 from ibkeys.rehearse.tables import tables_of
 from ibkeys.store.journal import Image, Journal
 from tests.fabricsim import subnet
@@ -40,9 +46,9 @@ def test_a_p_key_that_was_taken_away_keeps_its_last_free_index(tmp_path: Path) -
     key = port.node.guid, 1
     port.p_keys = [0xFFFF, 0x8013, *[0] * 62]
     tables = tables_of(net)
-    memory = remembered(path, "", tables)
+    memory = indexes_remembered_by(path, "", tables)
     assert memory == {key: {2: 0x8011, 3: 0x0012}}  # index 1 of 0x8010 is taken by 0x8013
-    assert remembered(path, "9999", tables) == {}
+    assert indexes_remembered_by(path, "9999", tables) == {}
     assert with_memory(tables, memory)[key].p_keys[:5] == (0xFFFF, 0x8013, 0x8011, 0x0012, 0)
     policy = parse_policy(policy_with_memory(b"Default=0x7fff : ALL=full ;", memory, {key: port.guid}), "p")
     assert policy.accepted
@@ -54,8 +60,8 @@ def test_a_port_that_has_the_p_key_again_and_one_that_is_gone_remember_nothing(t
     journal_with(path, (block(0xFFFF, 0x8010), block(0xFFFF)))
     net = subnet("two-switch")
     net.port(NODE, 1).p_keys = [0xFFFF, 0, 0x0010, *[0] * 61]
-    assert remembered(path, "", tables_of(net)) == {}
-    assert remembered(path, "", {}) == {}
+    assert indexes_remembered_by(path, "", tables_of(net)) == {}
+    assert indexes_remembered_by(path, "", {}) == {}
 
 
 def test_a_port_that_gets_a_partition_that_it_does_not_have_is_uncertain() -> None:

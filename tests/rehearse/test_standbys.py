@@ -10,7 +10,7 @@ from ibkeys.errors import AddressError, UsageError
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import CapabilityMask, SMState
-from ibkeys.rehearse.standbys import RehearsedStandby, play, standbys_of
+from ibkeys.rehearse.standbys import RehearsedStandby, simulate_standbys, standbys_of
 from tests.fabricsim import subnet, tool
 
 
@@ -53,10 +53,12 @@ def test_a_stand_in_has_the_bit_and_answers_as_standby_but_not_on_the_masters_no
         RehearsedStandby("node05 mlx4_0", None),
         RehearsedStandby("node01 mlx4_0", None),
     ]
-    assert [node.description for node in play(net, standbys, net.node("node01 mlx4_0"))] == ["node05 mlx4_0"]
+    assert [node.description for node in simulate_standbys(net, standbys, net.node("node01 mlx4_0"))] == [
+        "node05 mlx4_0"
+    ]
     sm = net.node("node05 mlx4_0").sm
     assert sm is not None
     assert (sm.state, sm.priority) == (SMState.STANDBY, 0)
     assert PortInfo(bytes(net.port("node05 mlx4_0", 1).info)).capability_mask & CapabilityMask.IS_SM
     with pytest.raises(AddressError):
-        list(play(net, [RehearsedStandby("nobody", None)], net.node("node01 mlx4_0")))
+        list(simulate_standbys(net, [RehearsedStandby("nobody", None)], net.node("node01 mlx4_0")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.options_file import read_options
-from ibkeys.rehearse.surprises import notes_before_start, of_full_tables, of_memory
+from ibkeys.rehearse.surprises import notes_before_start, notes_on_full_tables, notes_on_remembered_indexes
 from ibkeys.sim.subnet import Subnet
 from tests.fabricsim import subnet
 
@@ -21,8 +21,8 @@ SOUND = "keep_pkey_indexes TRUE\nm_key_lookup TRUE\nexit_on_fatal TRUE\n"
 def test_a_sound_fabric_has_none() -> None:
     net = subnet("two-switch")
     assert notes_of(net, SOUND) == []
-    assert list(of_full_tables(net)) == []
-    assert list(of_memory(net, {})) == []
+    assert list(notes_on_full_tables(net)) == []
+    assert list(notes_on_remembered_indexes(net, {})) == []
 
 
 def test_two_nodes_with_one_guid() -> None:
@@ -62,7 +62,7 @@ def test_a_table_without_a_free_entry() -> None:
     net = subnet("two-switch")
     port = net.port(NODE, 1)
     port.p_keys = [0x8000 | number for number in range(1, len(port.p_keys) + 1)]
-    [note] = of_full_tables(net)
+    [note] = notes_on_full_tables(net)
     assert "the P_Key table of 1 port (node02 mlx4_0 port 1) is full" in note
 
 
@@ -70,5 +70,7 @@ def test_indexes_that_a_restart_forgets() -> None:
     net = subnet("two-switch")
     port = net.port(NODE, 1)
     assert port.peer is not None
-    [note] = of_memory(net, {(port.node.guid, 1): {2: 0x8010}, (port.peer.node.guid, port.peer.number): {2: 0x8010}})
+    [note] = notes_on_remembered_indexes(
+        net, {(port.node.guid, 1): {2: 0x8010}, (port.peer.node.guid, port.peer.number): {2: 0x8010}}
+    )
     assert "P_Keys that 1 port (node02 mlx4_0 port 1) had: a restart forgets it" in note

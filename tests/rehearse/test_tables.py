@@ -7,7 +7,7 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
 from ibkeys.plan.model import FabricState, PartitionPlan, PolicySource
 from ibkeys.rehearse.causes import causes_of
-from ibkeys.rehearse.tables import ValueDifference, differences, identities, planned, put_back, tables_of
+from ibkeys.rehearse.tables import ValueDifference, differences, identities, planned_tables, put_back, tables_of
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId
 from tests.fabricsim import subnet
@@ -68,7 +68,7 @@ def test_a_plan_says_what_the_tables_should_be() -> None:
     enforcing = EnforcementChange(
         names[leaf.node.guid, leaf.number], Enforcement(False, False), Enforcement(True, False)
     )
-    wanted = planned(plan_of(table, enforcing), before)
+    wanted = planned_tables(plan_of(table, enforcing), before)
     port.p_keys = [0xFFFF, 0, 0, 0x8010, *[0] * 60]
     leaf.inbound_enforcement = True
     assert differences(wanted, tables_of(net)) == []
@@ -83,7 +83,7 @@ def test_a_port_of_the_plan_that_the_copy_lacks_is_left_out() -> None:
     net = subnet("two-switch")
     missing = PortId(0x77, 0x77, "gone", "ca", 1, 3)
     before = tables_of(net)
-    assert planned(plan_of(TableChange(missing, {}, {0: PKey(0xFFFF)}, 64)), before) == before
+    assert planned_tables(plan_of(TableChange(missing, {}, {0: PKey(0xFFFF)}, 64)), before) == before
 
 
 def causes(entries: list[int], options: bytes = b"", has_policy: bool = True) -> set[str]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.rehearse.tables import PortTables, tables_of
-from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, cut_pairs, moments, most
+from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, cut_pairs, largest_count, moments
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.port_id import PortKey
 from tests.fabricsim import subnet
@@ -105,4 +105,4 @@ def test_a_watch_notes_each_change_once_and_in_order() -> None:
 
 def test_the_most_at_once() -> None:
     course = [Moment(0.1, (1, 1), 3, 0), Moment(0.2, (1, 1), 1, 2)]
-    assert (most(course, "cut"), most(course, "open"), most([], "cut")) == (3, 2, 0)
+    assert (largest_count(course, "cut"), largest_count(course, "open"), largest_count([], "cut")) == (3, 2, 0)

@@ -52,7 +52,7 @@ class Prediction:
 
     @property
     def tables(self) -> list[TableChange]:
-        """All tables as they are, end ports with their leaf ports, except for those that are set aside."""
+        """The present tables of all end ports and leaf ports, without the ports that are set aside."""
         return [each for each in self.changed_to(self.present) if not self.is_set_aside(each.port.key)]
 
     def is_set_aside(self, key: PortKey) -> bool:

@@ -192,9 +192,11 @@ def overwrite_refusal(foreign: Sequence[str], operation: int) -> Refused:
 
 
 def leaves_of_others(former: FormerValues, survey: Survey) -> set[PortKey]:
-    """Return the leaf ports of an operation that now have the P_Keys of an end port that the operation did not touch:
-    the SM gave them a copy when that end port was connected there. The end ports that the operation touched are
-    compared where they are now."""
+    """Return the leaf ports of an operation that now have the P_Keys of an end port that the operation did not touch.
+
+    The SM gave them a copy when that end port was connected there. An end port that the operation touched is not
+    considered: its values are compared at its present place.
+    """
     found = set()
     for key, end in survey.targets.items():
         leaf = leaf_of(end.port)

@@ -21,7 +21,7 @@ from ibkeys.apply.by_sm.run import stale_file, stopped_by
 from ibkeys.apply.by_sm.wanted import foreign_ports, overwrite_refusal
 from ibkeys.apply.carrier import Assignment, CarrierResult, Failed, RollbackResult
 from ibkeys.apply.former_values import KEPT_DRIFT, KEPT_FILES, FormerValues, former_in
-from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, parsed
+from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, policy_in_file
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
 from ibkeys.apply.opensm.interlocks import set_drift_aside
 from ibkeys.apply.opensm.policy_files import (
@@ -255,7 +255,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             refused = overwrite_refusal(foreign, operation.id)
             problems = [(None, problem) for problem in self.disarm(confirmed=False)]
             return RollbackResult([(None, refused.message), *problems], is_refused=True)
-        return self._go_back(operation, read=parsed(self._course.files[-1].seen.data))
+        return self._go_back(operation, read=policy_in_file(self._course.files[-1].seen.data))
 
     def _go_back(self, operation: RunningOperation, read: Policy | None) -> RollbackResult:
         """Restore as `go_back` does, without comparing the ports first. *read*: the policy that OpenSM has read, None
@@ -320,7 +320,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             standbys = FormerStandbyFiles(self._site.master, step_contents, failed)
             return Step("former", standbys, files, standbys, judge=lambda found: Verdict(not failed, files_stay=True))
         kind = FormerFiles(self._site.master, step_contents, failed)
-        survey, former = self._prediction.survey, parsed(step_contents[files[-1].key][0])
+        survey, former = self._prediction.survey, policy_in_file(step_contents[files[-1].key][0])
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)
         set_drift_aside(prediction, read, former, touched_ports)
         [tables] = prediction.tables_after([former])

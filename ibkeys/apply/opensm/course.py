@@ -83,7 +83,7 @@ class OpensmPlanning:
         self._refuse_other_master(plan, new)
         images = former.files if former is not None else []
         contents = step_contents_in(images).get(self.files[-1].key)
-        goal = goal_of(plan, prediction, course.remaining, former, map(parsed, dict.fromkeys(contents or ())))
+        goal = goal_of(plan, prediction, course.remaining, former, map(policy_in_file, dict.fromkeys(contents or ())))
         old = site.policy
         rewrite = None
         if self.settings.rewrite:
@@ -135,7 +135,7 @@ class OpensmPlanning:
         elif former is None:
             site.notes += notes_on_older_policy(site, self.files[-1])
         course.objections += objections_to_standbys(site, self.files, known_texts)
-        present = parsed(contents[0]) if contents is not None and is_ours else site.policy
+        present = policy_in_file(contents[0]) if contents is not None and is_ours else site.policy
         self.note_unverifiable(course, present, new)
         course.objections += objections_to_self(site, new, present)
         course.objections += objections_to_owners([*local_files, *self.files])
@@ -309,6 +309,6 @@ def _named_members(policy: Policy | None) -> set[tuple[int, int, str]]:
     }
 
 
-def parsed(text: bytes | None) -> Policy | None:
+def policy_in_file(text: bytes | None) -> Policy | None:
     """Return the policy in the bytes of a file; None if there is no file."""
     return None if text is None else parse_policy(text)

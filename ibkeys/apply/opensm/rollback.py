@@ -11,7 +11,7 @@ from ibkeys.apply.by_sm.course import TablesStep
 from ibkeys.apply.by_sm.run import stale_file
 from ibkeys.apply.by_sm.wanted import foreign_ports, former_enforcement, leaves_of_others
 from ibkeys.apply.former_values import FormerValues
-from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, notes_on_moved_groups, parsed
+from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, notes_on_moved_groups, policy_in_file
 from ibkeys.apply.opensm.interlocks import (
     end_of,
     objections_to_edits,
@@ -68,11 +68,13 @@ class RollbackPlanning(OpensmPlanning):
         found = foreign_ports(former, self.prediction.survey, explained=explained)
         course.remaining.foreign += [(None, each) for each in found]
         # A port that the operation touched has not drifted, wherever the operation stopped.
-        drift = set_drift_aside(self.prediction, self.site.policy, parsed(step_contents[master][0]), former.ports)
+        drift = set_drift_aside(
+            self.prediction, self.site.policy, policy_in_file(step_contents[master][0]), former.ports
+        )
         self.site.notes += drift.notes()
         self.prediction.remembered = self._former_tables(former)
         first = {file.key: step_contents[file.key][0] for file in self.files}
-        tables = self.prediction.tables_after(parsed(each[master]) for each in contents or [first])
+        tables = self.prediction.tables_after(policy_in_file(each[master]) for each in contents or [first])
         if not contents and former.files and tables[-1] != course.start:
             contents = [first]  # the file has its former bytes, but OpenSM was not signalled to read it
         if master in written:
@@ -85,7 +87,7 @@ class RollbackPlanning(OpensmPlanning):
         if contents:  # OpenSM is signalled, so unread edits would come into force
             course.objections += objections_to_edits(self.site, self.prediction, is_ours=True)
         names = ["between"] * (len(contents) - 1) + ["former"]
-        later = parsed(step_contents[master][0])
+        later = policy_in_file(step_contents[master][0])
         self.site.notes += notes_on_moved_groups(groups_that_move(self.site.policy, later))
         self.note_unverifiable(course, self.site.policy, later, is_undo=True)
         by_self = self._ports_of_self(later)

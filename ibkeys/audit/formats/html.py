@@ -15,7 +15,7 @@ from typing import Any, Final
 from ibkeys.audit.findings import GROUPS, SEVERITIES, Report, Result, RuleResult, Severity, Subject
 from ibkeys.audit.formats import words
 from ibkeys.audit.formats.equal_findings import FindingGroup, grouped, names_in
-from ibkeys.audit.formats.page import markup, render_page, within
+from ibkeys.audit.formats.page import limit_listed_ports, markup, render_page
 from ibkeys.audit.formats.words import Texts, count
 from ibkeys.audit.pictures.members import members_svg
 from ibkeys.grouping import gathered
@@ -224,7 +224,7 @@ def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[st
                         "text": {key: texts.get(each.rule, {}).get(key) for key in ("why", "false_positives")},
                         "sources": words.sources_of(texts.get(each.rule, {})),
                         "found": len(each.subjects),
-                        "rows": within(rows[each.rule][:MOST], MOST, partial(_row, each, report.taken)),
+                        "rows": limit_listed_ports(rows[each.rule][:MOST], MOST, partial(_row, each, report.taken)),
                     }
                     for each in chosen
                 ],

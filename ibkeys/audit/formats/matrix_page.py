@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ibkeys.audit.formats.page import markup, render_page, within
+from ibkeys.audit.formats.page import limit_listed_ports, markup, render_page
 from ibkeys.audit.formats.words import count
 from ibkeys.audit.pictures.columns import Matrix, MatrixColumn, MatrixRow
 from ibkeys.audit.pictures.fabric_map import Colouring, FabricMap
@@ -41,7 +41,7 @@ def render_matrix(matrix: Matrix, made: FabricMap, *, source: str = "", version:
         matrix=matrix,
         cell=CELL,
         parts=[(markup(labels), markup(band)) for labels, band in matrix_parts(matrix)],
-        columns=within(matrix.columns, MOST_LISTED, _column),
+        columns=limit_listed_ports(matrix.columns, MOST_LISTED, _column),
         rows=[_row(row, matrix) for row in matrix.rows],
         count=count,
         map=markup(map_part(made)) if made.boxes else "",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ibkeys.lazily import optional
+from ibkeys.lazily import import_optional
 from ibkeys.printable import clean
 
 T = TypeVar("T")
@@ -49,7 +49,9 @@ def render_page(template: str, *, extra_style: str = "", script: str = "", **val
     return text
 
 
-def within(things: Iterable[T], most: int, shown: Callable[[T, int], dict[str, Any]]) -> list[dict[str, Any]]:
+def limit_listed_ports(
+    things: Iterable[T], most: int, shown: Callable[[T, int], dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Return the results of *shown* for *things*, which together list at most *most* ports one by one.
 
     *shown*: called with a thing and with the number of ports that it may list. It returns the values of an entry for
@@ -72,4 +74,4 @@ def _hash(text: str) -> str:
 
 
 def _jinja2() -> Any:
-    return optional("jinja2", "an HTML page needs")
+    return import_optional("jinja2", "an HTML page needs")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
-from ibkeys.reach.forms import FULL, LIMITED, PortForms, Standing, forms_in, traffic
+from ibkeys.reach.forms import FULL, LIMITED, PortForms, Standing, forms_in, forms_passing_port
 from ibkeys.reach.reach import Reach
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.nodes import Port
@@ -101,7 +101,7 @@ def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iter
     found: dict[tuple[tuple[tuple[int, str], ...], tuple[tuple[int, PortForms, int], ...] | None], list[Port]] = {}
     for group in reach.groups:
         decides = sorted(
-            (partition, traffic(standing, reach.inbound_check), standing.place)
+            (partition, forms_passing_port(standing, reach.inbound_check), standing.place)
             for partition, standing in group.profile
             if not chosen or partition in chosen
         )
@@ -123,7 +123,7 @@ def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iter
 
 def _unchecked(port: Port, partition: int) -> PortForms:
     """Return the traffic of a port in a partition if no switch port checked anything."""
-    return traffic(Standing(forms_in(port)[partition], None, None), DEFAULT_INBOUND_CHECK)
+    return forms_passing_port(Standing(forms_in(port)[partition], None, None), DEFAULT_INBOUND_CHECK)
 
 
 def _kinds(port: Port, chosen: Collection[int]) -> tuple[tuple[int, str], ...]:

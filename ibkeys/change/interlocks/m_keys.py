@@ -11,7 +11,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import LiveFabric
-from ibkeys.keys.guessable import SHELL_RANDOM, TRAIT_TEXT, traits
+from ibkeys.keys.guessable import SHELL_RANDOM, TRAIT_TEXT, guessable_traits
 from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, KeySetting, least_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
@@ -118,7 +118,7 @@ def objections_to_key(writer: ChangeWriter, key: MKey, guids: Collection[int]) -
     """Return the objection of ``weak-key`` to a key that the user gave, by audit rule MK007. *guids*: the known GUIDs
     of the fabric's nodes and ports.
     """
-    found = traits(key, frozenset(guids), writer.ask_subnet_manager().sm_key)
+    found = guessable_traits(key, frozenset(guids), writer.ask_subnet_manager().sm_key)
     # One random key in 16 looks by chance as if a shell's $RANDOM had made it, so this trait of one key proves nothing.
     reasons = [TRAIT_TEXT[trait] for trait in found if trait != SHELL_RANDOM]
     paths = [] if writer.fabric.is_simulated else configs_here()

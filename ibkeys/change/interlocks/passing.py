@@ -51,10 +51,10 @@ class SaReachability:
         return cls(bits, max((2 if key.is_full else 1 for key in table if key.is_default), default=0))
 
 
-def cuts(before: SaReachability, after: SaReachability, find_far_end: Callable[[], FarEnd]) -> list[Cut]:
+def new_cuts(before: SaReachability, after: SaReachability, find_far_end: Callable[[], FarEnd]) -> list[Cut]:
     """Return the connections to the SA that a change newly cuts. *find_far_end* is called only if the result depends on
     it."""
-    is_enabled, loses = enables(before.bits, after.bits), after.level < before.level
+    is_enabled, loses = switches_on_enforcement(before.bits, after.bits), after.level < before.level
     if not any(after.bits.bits) or not (is_enabled or loses) or after.level == 2:
         return []
     if after.level == 0:
@@ -65,7 +65,7 @@ def cuts(before: SaReachability, after: SaReachability, find_far_end: Callable[[
     return [*found, "limited by enforcement"] if is_enabled else found
 
 
-def enables(before: Enforcement, after: Enforcement) -> bool:
+def switches_on_enforcement(before: Enforcement, after: Enforcement) -> bool:
     """Return whether enforcement is switched on in one direction or both."""
     return (after.inbound and not before.inbound) or (after.outbound and not before.outbound)
 

@@ -16,11 +16,11 @@ from ibkeys.change.interlocks.passing import (
     MEANING,
     Cut,
     SaReachability,
-    cuts,
-    enables,
     far_end,
     far_end_by_sweep,
+    new_cuts,
     port_in_sweep,
+    switches_on_enforcement,
 )
 from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, moves
@@ -81,7 +81,7 @@ def _no_longer_passed(writer: ChangeWriter, port: Port, before: Entries, after: 
         return []
     bits = Enforcement.of(info)
     was, will_be = SaReachability.of(bits, before.values()), SaReachability.of(bits, after.values())
-    return [_about_cut(cut, port) for cut in cuts(was, will_be, lambda: far_end_by_sweep(writer, port))]
+    return [_about_cut(cut, port) for cut in new_cuts(was, will_be, lambda: far_end_by_sweep(writer, port))]
 
 
 def _about_cut(cut: Cut, port: Port | PortHandle) -> Objection:
@@ -113,7 +113,7 @@ def objections_to_enforcement(
             blind.append(at_peer)
         else:
             was, now = (SaReachability.of(Enforcement.of(each), table) for each in (shown, shown.replace(**changes)))
-            found = cuts(was, now, lambda: far_end_by_sweep(writer, port.port))
+            found = new_cuts(was, now, lambda: far_end_by_sweep(writer, port.port))
             limited = [_about_cut(cut, port) for cut in found if cut != "SA"]
     return [*(Objection("enforce-blind", text) for text in blind), *limited]
 
@@ -240,9 +240,13 @@ def _enforcing(
         entries = (table.before, table.after) if table is not None else (target.table, target.table)
         before = SaReachability.of(target.enforcement, entries[0].values())
         after = SaReachability.of(bits, entries[1].values())
-        for cut in cuts(before, after, partial(far_end, writer, target.port)):
+        for cut in new_cuts(before, after, partial(far_end, writer, target.port)):
             found[cut].append(target.id)
-        if change is not None and enables(change.before, change.after) and far_end(writer, target.port) == "switch":
+        if (
+            change is not None
+            and switches_on_enforcement(change.before, change.after)
+            and far_end(writer, target.port) == "switch"
+        ):
             between.append(target.id)
     return [
         *(each for cut, ports in found.items() for each in _about(INTERLOCK_OF[cut], ports, f"{MEANING[cut]},")),

@@ -18,7 +18,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.change.writer import ChangeWriter
     from ibkeys.mkeys.methods import KeyMethod, PlanningOptions
-    from ibkeys.mkeys.rollout.beginning import PlannedRun
+    from ibkeys.mkeys.rollout.planned_run import PlannedRun
 
 
 def finish_run(

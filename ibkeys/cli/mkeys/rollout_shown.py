@@ -24,7 +24,7 @@ from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.mkeys.confirming import AwaitedRun
-    from ibkeys.mkeys.rollout.beginning import PlannedRun
+    from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.result import PortResult
     from ibkeys.topology.nodes import Port
 
@@ -272,8 +272,8 @@ class ShownRun(ShownChange):
 
         The text is empty if there are no such ports.
         """
-        from ibkeys.mkeys.rollout.beginning import LastRun
         from ibkeys.mkeys.rollout.earlier_run import close_command_of
+        from ibkeys.mkeys.rollout.planned_run import LastRun
 
         run, advice = self.run, ""
         last = run.beginning.last if isinstance(run.beginning, LastRun) else None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.confirming import AwaitedRun
     from ibkeys.mkeys.methods import KeyMethod, PlanningOptions
     from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
-    from ibkeys.mkeys.rollout.beginning import PlannedRun
+    from ibkeys.mkeys.rollout.planned_run import PlannedRun
 
     PlanRun = Callable[[KeyMethod, ChangeWriter, PlanningOptions], PlannedRun]
     """A function that plans a run by this method."""

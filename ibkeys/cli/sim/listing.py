@@ -28,10 +28,10 @@ def list_servers(format: str) -> int:
     Only fabrics whose server admits this user are listed. 'ibkeys sim stop' ends one.
     """
     from ibkeys.sim.hosted.processes import hosted_processes
-    from ibkeys.sim.hosted.servers import running
+    from ibkeys.sim.hosted.servers import running_servers
 
     processes = list(hosted_processes())
-    servers = [_document_of(server, processes) for server in running()]
+    servers = [_document_of(server, processes) for server in running_servers()]
     rows = [{**server, **each} for server in servers for each in server["processes"]]
     if not write_document(format, SIM_LS, lambda: {"servers": servers}, rows):
         if servers:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from ibkeys.cli.site.settings import BY_PARAMETER, NO_FILE, REHEARSAL, SETTINGS
 from ibkeys.errors import FileFormatError, Refused, UsageError
-from ibkeys.simulated_host import own
+from ibkeys.simulated_host import own_simulated_host
 
 if TYPE_CHECKING:
     from ibkeys.cli.site.file import SiteFile
@@ -139,7 +139,9 @@ def _read(context: click.Context) -> SiteFile | None:
     from ibkeys.cli.site import file
 
     name = _text_of(context, "site")
-    if name == NO_FILE or (name is None and (own() is not None or not os.path.lexists(file.DEFAULT_SITE))):
+    if name == NO_FILE or (
+        name is None and (own_simulated_host() is not None or not os.path.lexists(file.DEFAULT_SITE))
+    ):
         return None
     return file.read_site(file.DEFAULT_SITE if name is None else Path(name))
 

@@ -30,7 +30,7 @@ _FIXED: Final = 0x10 | 0x20
 """FS_IMMUTABLE_FL and FS_APPEND_FL of linux/fs.h, which `chattr` sets."""
 
 
-def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:
+def hindrance_to_replacing(seen: SeenFile, rights: int | None = None) -> str | None:
     """Return the reason why a file that was examined cannot be replaced, None if no reason is known. *rights*: the
     permission bits of the new file, None for those of the old one. Raises FileError if its folder cannot be read, or if
     one of them cannot be examined.

@@ -19,7 +19,7 @@ from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError, StoreError
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.file_to_replace import Metadata, SeenFile, open_folder, read_in_folder
-from ibkeys.host.replacing.hindrances import hindrance
+from ibkeys.host.replacing.hindrances import hindrance_to_replacing
 from ibkeys.host.replacing.images import image_of, known_bytes
 from ibkeys.host.replacing.names import is_new_name, is_unfinished
 from ibkeys.host.replacing.new_file import is_in_use
@@ -131,7 +131,7 @@ def remove_unfinished(place: Path) -> None:
 
 def refuse_hindered(seen: SeenFile, rights: int | None) -> None:
     """Raise FileError if it is certain before any attempt that a file cannot be replaced. *rights*: as in `replace`."""
-    if (reason := hindrance(seen, rights)) is not None:
+    if (reason := hindrance_to_replacing(seen, rights)) is not None:
         raise FileError(reason)
 
 

@@ -16,7 +16,7 @@ from ibkeys.managers.elsewhere.conversation import OpenChannel
 from ibkeys.managers.elsewhere.remote import RemoteFiles
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.own_program import own_python
-from ibkeys.simulated_host import SimulatedHost, own
+from ibkeys.simulated_host import SimulatedHost, own_simulated_host
 
 _CLIENT: Final = "ibkeys.sim.hosted.shell_there"
 
@@ -49,7 +49,7 @@ def access_to(name: str, sudo: bool = False, config: str | None = None) -> Acces
 
     Raises UsageError for an invalid name.
     """
-    here = own()
+    here = own_simulated_host()
     return SshHost(name, sudo, config) if here is None else SimulatedNode(name, here.socket)
 
 
@@ -72,6 +72,6 @@ def _verified(files: RemoteFiles, access: SimulatedNode) -> SimulatedHost:
     there = simulated_host_of(files, Path("/proc/self"))
     if there is None or there.socket != access.socket:
         files.end("it is not a host of the same simulated fabric")
-    if there == own():
+    if there == own_simulated_host():
         raise UsageError(f"{access.name} is this host, which is always examined: omit it")
     return there

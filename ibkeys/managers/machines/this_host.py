@@ -13,7 +13,7 @@ from ibkeys.host.host_lock import FoundLock, LocalLock, take_lock
 from ibkeys.host.replacing import replace as replacing
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.file_to_replace import SeenFile, look, real_path
-from ibkeys.host.replacing.hindrances import hindrance
+from ibkeys.host.replacing.hindrances import hindrance_to_replacing
 from ibkeys.host.replacing.mounts import is_in_layer
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import set_mode
@@ -56,7 +56,7 @@ class ThisHost(LocalProcesses):
 
         *rights*: as in `replace`. Raises FileError if its folder cannot be read.
         """
-        return hindrance(seen, rights)
+        return hindrance_to_replacing(seen, rights)
 
     def is_in_layer(self, seen: SeenFile) -> bool:
         """Return whether the file *seen* is in the writable layer of a container, in which a change is lost when the

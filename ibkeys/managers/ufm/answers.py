@@ -149,8 +149,8 @@ def parse_partition(base: int, entry: object) -> UfmPartition:
 
 
 def parse_job(identity: str, document: object) -> UfmJob:
-    """Parse the answer for the job *identity*; its names may be in upper or lower case. Without a status the job counts
-    as running, with one that is not known as failed. Raises EncodeError."""
+    """Parse the answer for the job *identity*; its names may be in upper or lower case. A job without a status counts
+    as running, and a job with an unknown status counts as failed. Raises EncodeError."""
     if not isinstance(document, dict):
         raise EncodeError(f"{_quoted(document)} is not a job")
     fields = {str(name).lower(): value for name, value in document.items()}

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from ibkeys import jsonfile
 from ibkeys.closing import calling_after
 from ibkeys.errors import FileFormatError, UfmNotReached, UfmRefused, UsageError
-from ibkeys.lazily import how_to_install, is_of_distribution, optional
+from ibkeys.lazily import how_to_install, import_optional, is_of_distribution
 from ibkeys.managers.ufm.access import MOST_BYTES, UfmAccess
 from ibkeys.managers.ufm.quiet_logs import masked_logs
 from ibkeys.printable import clean
@@ -209,7 +209,7 @@ class Deadline:
 
 
 def _httpx() -> Any:
-    httpx = optional("httpx", "asking UFM needs")
+    httpx = import_optional("httpx", "asking UFM needs")
     if tuple(map(int, httpx.__version__.split(".")[:2])) < (0, 26):  # Debian 12 has such a version
         newer = how_to_install("httpx", ">=0.26")
         advice = "install ibkeys with pipx, which takes a newer one" if is_of_distribution() else newer

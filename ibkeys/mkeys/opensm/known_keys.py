@@ -22,8 +22,8 @@ from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.report import HostReport, assign_ports, report_on_host
 from ibkeys.managers.site import ReachedHost, RunningOpensm
 from ibkeys.mkeys.opensm.last_run_record import key_of_last_run
-from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import hides_key
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.printable import counted, named
 from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
 

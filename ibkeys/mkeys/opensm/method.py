@@ -19,7 +19,7 @@ from ibkeys.mkeys.opensm.key_proof import PortReadings
 from ibkeys.mkeys.opensm.key_steps import KeySteps
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
-from ibkeys.mkeys.rollout.beginning import RunStart
+from ibkeys.mkeys.rollout.planned_run import RunStart
 from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.rollout import Rollout

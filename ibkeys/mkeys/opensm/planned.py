@@ -57,11 +57,11 @@ from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.rollback import plan_rollback, refuse_mixed_keys, require_raised_level
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
-from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_strange_ports
 from ibkeys.mkeys.rollout.going_back import note_return_of_former_keys, return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import object_to_user_key, why_left_alone
 from ibkeys.mkeys.rollout.new_run import plan_new_run
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.rest_of_run import rest_of_last_run
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named

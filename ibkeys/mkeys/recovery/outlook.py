@@ -8,7 +8,7 @@ from typing import Any, Final
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.switch_probes import MOST_PROBE_ROUNDS, PROBED_PORTS
-from ibkeys.mkeys.recovery.timing import most_gets, patience
+from ibkeys.mkeys.recovery.timing import most_gets, seconds_to_wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def outlook_of(search: Search, options: RecoveryOptions, shown: int, spares: int
     waiting = search.waiting
     silent, hiding = len(waiting.silent), len(waiting.hiding)
     leases = tuple(sorted(waiting.leases))
-    seconds = patience(leases, options.wait)
+    seconds = seconds_to_wait(leases, options.wait)
     tries = min(options.tries, len(options.try_keys) + spares)
     each = tries + 2 + most_gets(leases, seconds, silent) if silent else 0
     return Outlook(

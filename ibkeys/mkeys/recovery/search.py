@@ -34,7 +34,7 @@ from ibkeys.mkeys.recovery.timing import (
     SOON,
     next_early_round,
     next_get_time,
-    patience,
+    seconds_to_wait,
 )
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.topology.model import Topology
@@ -253,10 +253,10 @@ class Search:
         return first + [rest[(self._turn + step) % len(rest)] for step in range(min(ASKED_EARLY // 2, len(rest)))]
 
     def _limit_of_silent(self, silent: SilentPort) -> float:
-        return max(silent.started, self._begun) + patience(self.waiting.leases, self.wait)
+        return max(silent.started, self._begun) + seconds_to_wait(self.waiting.leases, self.wait)
 
     def _limit_of_hiding(self, hiding: HidingPort) -> float:
-        return (hiding.started or 0.0) + patience((hiding.lease,), self.wait)
+        return (hiding.started or 0.0) + seconds_to_wait((hiding.lease,), self.wait)
 
     def _give_up(self, now: float) -> None:
         over = [silent for silent in self.waiting.silent.values() if now >= self._limit_of_silent(silent)]

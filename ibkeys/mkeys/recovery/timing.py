@@ -49,7 +49,7 @@ def next_get_time(started: float, last: float, leases: Collection[int]) -> float
     return last + max(LEAST_PAUSE, overdue)
 
 
-def patience(leases: Collection[int], wait: float | None) -> float:
+def seconds_to_wait(leases: Collection[int], wait: float | None) -> float:
     """Return the seconds for which a silent port is waited for. *leases*: its possible leases, in seconds; *wait*: the
     seconds that the user chose, which are returned then, or None."""
     if wait is not None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import ports_without_neighbour
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import REMOVAL, MKeyRun, NewRunPort, RunPort
@@ -69,7 +69,7 @@ def name_absent_in_new_run(writer: ChangeWriter, run: PlannedRun, waits: bool) -
         run.absent = absent
     before = _name_silent_neighbours(writer.fabric.ring, run, absent)
     text = _advise_on_absent(run, waits)
-    for port, where in zip(absent, identities(writer, absent), strict=True):
+    for port, where in zip(absent, absent_identities(writer, absent), strict=True):
         error = before.get(port.port_guid)
         why = f"{text}; at the switch port before it: {error}" if error else text
         run.skipped.append(PortResult(where, "skipped", why, unread=True))
@@ -112,7 +112,7 @@ def name_absent_beside_run(
         effect = "removes it" if last.command == REMOVAL else "gives it a new one"
         state = f"not read, and not in operation {last.id}, so it keeps its M_Key"
         text = f"{state}: when it answers, a new {last.command} {effect}; {_SETTLE}"
-    run.skipped += [PortResult(where, "skipped", text, unread=True) for where in identities(writer, absent)]
+    run.skipped += [PortResult(where, "skipped", text, unread=True) for where in absent_identities(writer, absent)]
 
 
 def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> int | None:
@@ -121,7 +121,7 @@ def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> 
     return expected[0] if expected is not None and any(port.port_guid == expected[0] for port in absent) else None
 
 
-def identities(writer: ChangeWriter, ports: Sequence[NewRunPort | RunPort]) -> list[dict[str, Any]]:
+def absent_identities(writer: ChangeWriter, ports: Sequence[NewRunPort | RunPort]) -> list[dict[str, Any]]:
     """Return the identities of ports that the sweep did not find, as in every JSON document. The name of a node is
     taken from the node-name map, or else from the journal, and its type from the journal; an unknown name or type is
     None. Raises StoreError.

@@ -14,9 +14,9 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.rollout.absent_ports import identities
-from ibkeys.mkeys.rollout.beginning import PlannedRun
+from ibkeys.mkeys.rollout.absent_ports import absent_identities
 from ibkeys.mkeys.rollout.found_ports import has_wanted_setting, present_setting, put_in_stages, reachable_ports
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.printable import counted, named
@@ -350,7 +350,7 @@ def _refuse_overtaken(run: PlannedRun) -> None:
 def _name_not_found(writer: ChangeWriter, run: PlannedRun, ports: Sequence[RunPort]) -> None:
     """Add to ``run.skipped`` the *ports* of an earlier run that the sweep did not find, each by its name. Raises
     StoreError."""
-    for kept, identity in zip(ports, identities(writer, ports), strict=True):
+    for kept, identity in zip(ports, absent_identities(writer, ports), strict=True):
         is_gone = kept.port_guid in writer.fabric.ring.settled
         run.skipped.append(PortResult(identity, "skipped", _why_not_found(kept, is_gone), unread=not is_gone))
 

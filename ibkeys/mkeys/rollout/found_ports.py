@@ -12,7 +12,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.key_edit import shown_key
-from ibkeys.mkeys.rollout.beginning import PlannedRun
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.port_text import PortText
 from ibkeys.topology.model import Topology

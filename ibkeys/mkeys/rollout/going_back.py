@@ -12,7 +12,6 @@ from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.errors import Refused
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
-from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
     key_named,
     last_run_with_keys,
@@ -22,6 +21,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     sort_ports,
     with_bounds,
 )
+from ibkeys.mkeys.rollout.planned_run import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.rollout import SetsOfIbkeys
 from ibkeys.mkeys.rollout.run_plan import describe
 from ibkeys.printable import counted

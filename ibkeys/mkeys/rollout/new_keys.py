@@ -12,8 +12,8 @@ from ibkeys.discovery.wanted import OnFound
 from ibkeys.errors import UsageError
 from ibkeys.keys.key_setting import check_level_and_lease
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.run_plan import describe
 from ibkeys.store.journal.runs import RunOptions

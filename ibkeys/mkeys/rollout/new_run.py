@@ -14,9 +14,9 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.rollout.absent_ports import name_absent_in_new_run
-from ibkeys.mkeys.rollout.beginning import NewRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
 from ibkeys.mkeys.rollout.found_ports import candidate_ports, has_wanted_setting, present_setting, put_in_stages
+from ibkeys.mkeys.rollout.planned_run import NewRun, PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.rollout import SetsOfIbkeys

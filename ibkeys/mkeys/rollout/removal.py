@@ -15,9 +15,9 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import OnFound
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import has_wanted_setting
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.run_plan import describe
 from ibkeys.store.journal.runs import REMOVAL, RunOptions

@@ -16,7 +16,6 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.managers.hosts import SmHost
 from ibkeys.mkeys.rollout.absent_ports import name_absent_beside_run
-from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
     last_run_with_keys,
     prefer_keys_of_run,
@@ -26,6 +25,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     with_bounds,
 )
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
+from ibkeys.mkeys.rollout.planned_run import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.rollout import SetsOfIbkeys
 from ibkeys.mkeys.rollout.run_plan import describe

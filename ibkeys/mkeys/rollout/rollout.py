@@ -18,7 +18,7 @@ from ibkeys.change.sets_step import SetsStep
 from ibkeys.errors import StoreError
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import KeyKeeper
-from ibkeys.mkeys.rollout.beginning import RunStart
+from ibkeys.mkeys.rollout.planned_run import RunStart
 from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.port_text import PortText

@@ -18,7 +18,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.keys.mkey import notes_on_levels
 from ibkeys.managers.opensm.on_this_host import known_sweep_interval
 from ibkeys.mkeys.rollout import opensm_procedure
-from ibkeys.mkeys.rollout.beginning import PlannedRun, RunStart
+from ibkeys.mkeys.rollout.planned_run import PlannedRun, RunStart
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import ReportPort
 from ibkeys.mkeys.set import changes_of

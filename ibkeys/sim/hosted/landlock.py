@@ -26,21 +26,21 @@ def hide(paths: Iterable[str]) -> None:
     lib = library()
     ruleset = call(lib.ibkeys_landlock_create, _ACCESSES)
     try:
-        for path in allowed("/", [os.path.realpath(each) for each in paths]):
+        for path in allowed_paths("/", [os.path.realpath(each) for each in paths]):
             _allow(ruleset, path)
         call(lib.ibkeys_landlock_restrict, ruleset)
     finally:
         os.close(ruleset)
 
 
-def allowed(folder: str, hidden: list[str]) -> Iterator[str]:
+def allowed_paths(folder: str, hidden: list[str]) -> Iterator[str]:
     """Yield the paths below *folder* that are neither in *hidden* nor contain one of these, without symbolic links and
     without the paths inside a yielded path."""
     for entry in sorted(os.scandir(folder), key=lambda each: each.name):
         if entry.path in hidden or entry.is_symlink():
             continue
         if any(each.startswith(f"{entry.path}/") for each in hidden):
-            yield from allowed(entry.path, hidden)
+            yield from allowed_paths(entry.path, hidden)
         else:
             yield entry.path
 

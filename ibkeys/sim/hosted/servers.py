@@ -58,7 +58,7 @@ def ask(name: str, host: str = "", *, with_folder: bool = False, patience: float
         return RunningServer(name, process_of_stream(connection), user_of_stream(connection), answer)
 
 
-def running() -> Iterator[RunningServer]:
+def running_servers() -> Iterator[RunningServer]:
     """Yield the servers of this machine that answer this user. Other programs may have sockets with such names."""
     for name in sorted({*_LISTENING.findall(_SOCKETS.read_text("utf-8", "replace"))}):
         try:

@@ -46,7 +46,7 @@ def run_python(code: str, *arguments: object, unshare: bool = False, uid: int | 
 def what_hinders(path: Path, limit: int = files.LIST) -> str | None:
     """Return why the file that *path* leads to cannot be replaced, None when nothing stands in the way."""
     try:
-        return hindrances.hindrance(look(path, limit))
+        return hindrances.hindrance_to_replacing(look(path, limit))
     except FileError as error:
         return str(error)
 

@@ -40,7 +40,7 @@ from ibkeys.mkeys.opensm.fit_managers import KEY_LINES, KEY_OPTIONS
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
-from ibkeys.mkeys.rollout.beginning import PlannedRun
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.sim.nodes import SimPort

@@ -12,7 +12,7 @@ from ibkeys.mkeys.recovery.timing import (
     UNKNOWN_PATIENCE,
     most_gets,
     next_get_time,
-    patience,
+    seconds_to_wait,
 )
 
 
@@ -37,15 +37,15 @@ def test_a_question_a_little_before_its_time_is_not_repeated_for_a_rounding_erro
 
 
 def test_patience() -> None:
-    assert patience((), None) == UNKNOWN_PATIENCE
-    assert patience((15, 20), None) == LEAST_PATIENCE
-    assert patience((15, 600), None) == 1200
-    assert patience((15, 600), 30) == 30
+    assert seconds_to_wait((), None) == UNKNOWN_PATIENCE
+    assert seconds_to_wait((15, 20), None) == LEAST_PATIENCE
+    assert seconds_to_wait((15, 600), None) == 1200
+    assert seconds_to_wait((15, 600), 30) == 30
 
 
 @pytest.mark.parametrize(("leases", "closed"), [((), 1), ((15,), 1), ((15,), 10_000), (range(1, 500), 5)])
 def test_questions_to_one_port_are_bounded(leases: tuple[int, ...], closed: int) -> None:
-    assert 0 < most_gets(leases, patience(leases, None), closed) <= MOST_GETS
+    assert 0 < most_gets(leases, seconds_to_wait(leases, None), closed) <= MOST_GETS
 
 
 def both(*links: tuple[int, int, int, int]) -> dict[tuple[int, int], tuple[int, int]]:
