@@ -35,7 +35,7 @@ class RawFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class RawWay:
+class RawPath:
     """Whether raw packets get from one end port to another.
 
     ``passes``: the answer. None: the route decides, or a switch port on the route was not read or is not known.
@@ -57,13 +57,13 @@ class RawPackets:
         # the inbound check.
         self._between = StoppedPackets(SwitchLinks(fabric, _checks_of), DEFAULT_INBOUND_CHECK, by_tables)
 
-    def way(self, source: Port, destination: Port) -> RawWay:
+    def path(self, source: Port, destination: Port) -> RawPath:
         """Return whether raw packets from *source* reach *destination*, and which switch ports drop them.
 
         If the link of either port is not Active, no packet arrives, and no filter is returned.
         """
         if inactive_end(source) is not None or inactive_end(destination) is not None:
-            return RawWay(False)
+            return RawPath(False)
         leaves: tuple[tuple[Port | None, Direction], ...]
         leaves = (leaf_of(source), "inbound"), (leaf_of(destination), "outbound")
         on_the_way = [(leaf, direction) for leaf, direction in leaves if leaf is not None]
@@ -73,13 +73,13 @@ class RawPackets:
         crossing = self._between.crossing(source, destination, DEFAULT_FULL)
         between = tuple(RawFilter(port, _FILTERS[direction][0].name) for port, direction in crossing.stops)
         if drops or crossing.passes is False:
-            return RawWay(False, (*drops, *(between if crossing.passes is False else ())))
+            return RawPath(False, (*drops, *(between if crossing.passes is False else ())))
         if crossing.passes is None:
-            return RawWay(None, (), between)
+            return RawPath(None, (), between)
         is_unknown = not (source.says_peer and destination.says_peer) or any(
             leaf.info is None for leaf, _ in on_the_way
         )
-        return RawWay(None if is_unknown else True)
+        return RawPath(None if is_unknown else True)
 
 
 def _checks_of(port: Port, direction: Direction) -> LinkChecks:

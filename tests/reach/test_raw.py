@@ -54,7 +54,7 @@ def test_a_filter_drops_in_its_direction_only(net: Subnet, number: int, directio
     filtering(net, number, direction)
     found, a, b = ports(net)
     raw = RawPackets(found)
-    for way, field in ((raw.way(a, b), there), (raw.way(b, a), back)):
+    for way, field in ((raw.path(a, b), there), (raw.path(b, a), back)):
         assert [each.field for each in way.dropped_by] == ([field] if field else [])
         assert way.passes is not bool(field)
         assert all(each.port.num == number for each in way.dropped_by)
@@ -63,15 +63,15 @@ def test_a_filter_drops_in_its_direction_only(net: Subnet, number: int, directio
 def test_a_switch_that_cannot_filter_drops_nothing(net: Subnet) -> None:
     filtering(net, 2, "inbound", can=False)
     found, a, b = ports(net)
-    assert RawPackets(found).way(a, b).passes is True
+    assert RawPackets(found).path(a, b).passes is True
 
 
 def test_a_switch_port_that_was_not_read_leaves_it_unknown(net: Subnet) -> None:
     found, a, b = ports(net)
     assert a.peer is not None
     a.peer.info = None
-    assert RawPackets(found).way(a, b).passes is None
-    assert RawPackets(found).way(b, a).passes is None
+    assert RawPackets(found).path(a, b).passes is None
+    assert RawPackets(found).path(b, a).passes is None
 
 
 BETWEEN = (7, 8)
@@ -97,8 +97,8 @@ def test_a_filter_between_switches_drops_on_the_routes_through_it(
         filtering(net, number, direction, name=name)
     found, a, b = ports(net, FAR)
     raw = RawPackets(found)
-    assert (raw.way(a, b).passes, raw.way(b, a).passes) == (there, back)
-    ways = [raw.way(a, b), raw.way(b, a)]
+    assert (raw.path(a, b).passes, raw.path(b, a).passes) == (there, back)
+    ways = [raw.path(a, b), raw.path(b, a)]
     dropped, may = (
         {(each.port.node.description, each.port.num) for way in ways for each in all_of(way)}
         for all_of in (lambda way: way.dropped_by, lambda way: way.may_be_dropped_by)
@@ -106,21 +106,21 @@ def test_a_filter_between_switches_drops_on_the_routes_through_it(
     assert dropped | may == {(name, number) for name, number, _ in filters}
     assert bool(dropped) is (False in (there, back))
     _, a, b = ports(net)
-    assert RawPackets(found).way(a, b).passes is True  # on one switch
+    assert RawPackets(found).path(a, b).passes is True  # on one switch
 
 
 def test_a_port_between_switches_that_was_not_read_leaves_it_unknown(net: Subnet) -> None:
     found, a, b = ports(net, FAR)
     port = next(port for port in found.ports() if port.node.description == SWITCH and port.num == 7)
     port.info = None
-    assert RawPackets(found).way(a, b).passes is None
+    assert RawPackets(found).path(a, b).passes is None
 
 
 def test_a_switch_that_cannot_filter_drops_nothing_between_switches(net: Subnet) -> None:
     for number in BETWEEN:
         filtering(net, number, "outbound", can=False)
     found, a, b = ports(net, FAR)
-    assert RawPackets(found).way(a, b).passes is True
+    assert RawPackets(found).path(a, b).passes is True
 
 
 def test_why_names_the_filters_between_switches(net: Subnet, tmp_path: Path) -> None:

@@ -42,8 +42,10 @@ _NOT_ASKED: Final = (
 @goal
 @options.removed_option("--abort", "undo ID", is_flag=True)
 @options.removed_option("--overtaken", "resume --overtaken", is_flag=True)
-@options.absent("--first", "is not for harden: OpenSM changes all ports of a step in one sweep")
-@options.absent("--confirm-within", "is not for harden: SM keys never return, `ibkeys undo ID` takes back other steps")
+@options.refused_option("--first", "is not for harden: OpenSM changes all ports of a step in one sweep")
+@options.refused_option(
+    "--confirm-within", "is not for harden: SM keys never return, `ibkeys undo ID` takes back other steps"
+)
 @files_change_options("command_options", FilesChangeOptions)
 def harden(command_options: FilesChangeOptions, wanted: Goal) -> int:
     """Fix what an audit finds, through OpenSM while it runs.

@@ -21,7 +21,6 @@ from ibkeys.cli.options.commands import ChangeOptions as ChangeOptions
 from ibkeys.cli.options.commands import ShowPortsOptions as ShowPortsOptions
 from ibkeys.cli.options.commands import change as change
 from ibkeys.cli.options.commands import show_ports_options as show_ports_options
-from ibkeys.cli.options.declaring import absent as absent
 from ibkeys.cli.options.declaring import field as field
 from ibkeys.cli.options.declaring import field_of as field_of
 from ibkeys.cli.options.declaring import flag as flag
@@ -29,6 +28,7 @@ from ibkeys.cli.options.declaring import flag_field as flag_field
 from ibkeys.cli.options.declaring import group as group
 from ibkeys.cli.options.declaring import number_field as number_field
 from ibkeys.cli.options.declaring import option as option
+from ibkeys.cli.options.declaring import refused_option as refused_option
 from ibkeys.cli.options.declaring import removed_option as removed_option
 from ibkeys.cli.options.declaring import repeated_field as repeated_field
 from ibkeys.cli.options.declaring import shared as shared

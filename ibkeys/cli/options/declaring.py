@@ -113,10 +113,10 @@ def removed_option(name: str, replacement: str, is_flag: bool = False) -> Callab
 
     *is_flag*: whether the option took no value; else its value was the number of an operation, and the error names ID.
     """
-    return absent(name, f"is gone: use `ibkeys {replacement}{'' if is_flag else ' ID'}`", is_flag)
+    return refused_option(name, f"is gone: use `ibkeys {replacement}{'' if is_flag else ' ID'}`", is_flag)
 
 
-def absent(name: str, why: str, is_flag: bool = False) -> Callable[[F], F]:
+def refused_option(name: str, why: str, is_flag: bool = False) -> Callable[[F], F]:
     """Return a hidden option *name* that only raises UsageError, because the command does not have it.
 
     *why*: the words of the error after the option's name. *is_flag*: whether the option takes no value. It is eager, so

@@ -246,7 +246,7 @@ def _why_document(reach: Reach, one: Port, other: Port, verdict: PairVerdict) ->
     checks = [(match, row) for match in verdict.matches for row in _checks_of(match)]
     stops = {check: way for _, (way, check, some) in checks if check.index is None and not some}
     may_stop = {check: way for _, (way, check, some) in checks if some}
-    ways = {"a_to_b": reach.raw.way(one, other), "b_to_a": reach.raw.way(other, one)}
+    ways = {"a_to_b": reach.raw.path(one, other), "b_to_a": reach.raw.path(other, one)}
     return {
         "a": _end_document(one),
         "b": _end_document(other),

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     "--new-sa-key", env=False, metavar="@FILE|-", help="The sa_key: @FILE reads it, '-' asks.  [default: generated]"
 )
 @options.removed_option("--overtaken", "resume --overtaken", is_flag=True)
-@options.absent("--first", "is not for SM keys: an OpenSM with another sm_key becomes a second master")
-@options.absent("--confirm-within", "is not for SM keys: former ones never return, for others may know them")
+@options.refused_option("--first", "is not for SM keys: an OpenSM with another sm_key becomes a second master")
+@options.refused_option("--confirm-within", "is not for SM keys: former ones never return, for others may know them")
 @files_change_options("request", SmKeyRequest)
 def smkey_rotate(request: SmKeyRequest, new_sm_key: str | None, new_sa_key: str | None) -> int:
     """Set new sm_key and sa_key for all OpenSMs of the subnet.
