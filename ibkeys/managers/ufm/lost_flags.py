@@ -43,7 +43,7 @@ def refuse_lost_flags(
     if texts:
         raise UsageError(
             "the policy has flags that UFM does not have, and a change of members does not set flags in UFM: "
-            f"{named(texts)}; remove them from the policy, or set them in UFM first"
+            f"{named(texts)}: remove them from the policy, or set them in UFM first"
         ).explained(
             f"UFM has {', '.join(QOS)} for a partition (PUT /resources/pkeys/qos_conf, then a restart of UFM). If they "
             "equal mtu, sl and rate of the policy, these flags are not refused."
