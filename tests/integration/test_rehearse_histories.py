@@ -16,7 +16,6 @@ from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from tests.integration.hosted import BLUNT, Wire, last_operation, plan_for, planned, undo, via
 from tests.integration.rehearsing import MOST, Site, site
-from tests.sample import sampled
 
 pytestmark = pytest.mark.integration
 EVENTS = 20
@@ -117,7 +116,8 @@ def compare_change(here: Site, plan: PartitionPlan, document: dict[str, Any], be
         assert undone.returncode == 0, undone.stderr
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS, []))
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_fabric_does_what_was_rehearsed_after_any_history(seed: str) -> None:
     rng = random.Random(f"history {seed}")
     with site(policy_of(rng)) as here:

@@ -15,7 +15,6 @@ from tests.corpus import DATA
 from tests.integration.hosted import OVERRIDES, facts, opensm
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import tables
-from tests.sample import sampled
 
 FABRICS = {
     "two-switch": ("c903000a102", "c903000b102", "node02 mlx4_0", 1, 0x2C903000A1021, 0x2C903000A1031),
@@ -76,7 +75,8 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("name", sampled(LARGE, []))
+@pytest.mark.soak
+@pytest.mark.parametrize("name", LARGE)
 def test_fifty_replaced_adapters_get_the_tables_of_a_policy_written_by_hand(name: str, tmp_path: Path) -> None:
     """OpenSM is on the first host, which stays; so do all others."""
     before, now, chance = LARGE[name], tmp_path / "now.net", random.Random(1)
