@@ -25,7 +25,7 @@ from tests import documents
 from tests.integration.forkserver import Forked, ForkServer
 
 INSTALL = "apt-get install ibsim-utils libumad2sim0 opensm infiniband-diags"
-START_TIMEOUT = 60.0  # seconds for ibsim to read its net file
+START_TIMEOUT = 180.0  # seconds for a server to start, also where other tests take the processors
 RUN_TIMEOUT = 180.0  # seconds for one client, also where other tests take the processors
 
 # The node that clients sit on, for each fabric of the corpus; without it that is the file's first record.
