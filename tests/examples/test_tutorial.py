@@ -66,10 +66,12 @@ def typed(commands: list[str], home: Path) -> list[str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, COLUMNS))
+    environment = {"PATH": path, "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8", "SHELL": "/bin/bash"}
+    environment["OSM_CACHE_DIR"] = str(home)  # the key files of this host's OpenSM are not those of the lab
     with subprocess.Popen(
         ["bash", script],
         cwd=home,
-        env={"PATH": path, "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8", "SHELL": "/bin/bash"},
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=theirs,
         stderr=theirs,
