@@ -9,7 +9,6 @@ from ibkeys.store.journal.entries import FileEntry as FileEntry
 from ibkeys.store.journal.entries import JournalEntry as JournalEntry
 from ibkeys.store.journal.journal import Journal as Journal
 from ibkeys.store.journal.journal import RunningOperation as RunningOperation
-from ibkeys.store.journal.journal import values_to_keep as values_to_keep
 from ibkeys.store.journal.records import KEY_COMMANDS as KEY_COMMANDS
 from ibkeys.store.journal.records import PLAN_COMMANDS as PLAN_COMMANDS
 from ibkeys.store.journal.records import FileImage as FileImage
@@ -22,3 +21,4 @@ from ibkeys.store.journal.records import Rollback as Rollback
 from ibkeys.store.journal.records import Stage as Stage
 from ibkeys.store.journal.records import Start as Start
 from ibkeys.store.journal.records import WantedValue as WantedValue
+from ibkeys.store.journal.wanted_values import values_to_keep as values_to_keep

@@ -12,7 +12,6 @@ from ibkeys.errors import StoreError
 from ibkeys.store.journal.entries import FileEntry, JournalEntry
 from ibkeys.store.journal.listing import list_operations, relatives_of
 from ibkeys.store.journal.records import (
-    WANTED_VALUES,
     EntryStatus,
     FileImage,
     Image,
@@ -26,8 +25,9 @@ from ibkeys.store.journal.records import (
 )
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
 from ibkeys.store.journal.undoing import update_undone_states
+from ibkeys.store.journal.wanted_values import values_in
 from ibkeys.store.origin import Origin, this_process
-from ibkeys.store.sqlite import Store, guid_number, guid_text
+from ibkeys.store.sqlite import Store, guid_number
 
 UNDO: Final = "undo"
 """The command name of an operation that undoes another one."""
@@ -302,12 +302,8 @@ class Journal(Store):
     def wanted_values(self, operation: int) -> list[WantedValue]:
         """Return the values that an operation is to set on single ports, in the order of change; an empty list if the
         journal has none. Raises StoreError if they are damaged."""
-        rows = self.options_of(operation).get(WANTED_VALUES, [])
-        try:
-            found = [WantedValue(guid_number(guid), *rest) for guid, *rest in rows]
-        except (TypeError, ValueError):
-            found = []
-        if len(found) != len(rows) or not all(map(_is_possible, found)):
+        found = values_in(self.options_of(operation))
+        if found is None:
             raise StoreError(f"{self.in_words} is damaged: operation {operation} has impossible values to set")
         return found
 
@@ -493,20 +489,3 @@ class Journal(Store):
     def _check_exists(self, operation: int) -> None:
         if not self.database.query("SELECT 1 FROM operations WHERE id = ?", (operation,)):
             raise StoreError(f"{self.in_words} has no operation {operation}; `ibkeys journal` lists them")
-
-
-def values_to_keep(values: Iterable[WantedValue]) -> dict[str, Any]:
-    """Return the values that an operation is to set on single ports, in the form that `Journal.operation` keeps."""
-    rows = [(guid_text(each.node_guid), each.port, each.kind, each.index, each.before, each.after) for each in values]
-    return {WANTED_VALUES: rows}
-
-
-def _is_possible(value: WantedValue) -> bool:
-    """Return whether a value that was read from the journal has the types that it was written with."""
-    numbers = (value.port, 0 if value.index is None else value.index)
-    texts = (value.before, value.after)
-    return (
-        all(type(each) is int and each >= 0 for each in numbers)
-        and isinstance(value.kind, str)
-        and all(each is None or isinstance(each, str | int) for each in texts)
-    )
