@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,11 @@ import pytest
 
 import ibkeys
 from ibkeys.errors import AddressError, IbkeysError, Refused, UsageError
-from tests.cli.scenes import Scene, Way
+from tests.cli.live_cluster import LIVE, POLICY, cluster
+from tests.cli.scenes import Scene
 from tests.recordings.world import STANDBY_HOST
 
-POLICY = (
-    "# of the cluster\n"
-    "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
-    "tank, ipoib : 0x2c903000a1021=full, 0x2c903000a1031 ;  # by OpenSM\n"
-    "gpu=0x30, ipoib, mtu=4 :\n"
-    "    0x2c903000a1031=full,  # node03\n"
-    "    0x2c903000a1041=full ;\n"
-)
 VIA = ibkeys.ThroughOpenSM([STANDBY_HOST], wait=5)
-LIVE = f"--yes --sm-host {STANDBY_HOST} --wait 5"
 MOVES = ibkeys.Consent(overrides=frozenset({"index-move"}))
 Act = Callable[[ibkeys.Partitions], ibkeys.ChangeResult]
 
@@ -56,18 +48,6 @@ VERBS: dict[str, tuple[str, Act]] = {
     "a deleted partition": ("partition-delete tank", lambda it: it.delete("tank", via=VIA)),
     "another name": ("partition-rename tank scratch", lambda it: it.rename("tank", "scratch", via=VIA)),
 }
-
-
-@contextmanager
-def cluster(folder: Path) -> Iterator[Scene]:
-    """Start a cluster whose OpenSMs, on this host and on another one, have swept with `POLICY`."""
-    folder.mkdir(exist_ok=True)
-    with ExitStack() as stack:
-        scene = Scene(Way("plan", opensm=""), folder, stack)
-        for each in scene.world.opensms:
-            each.policy.write_text(POLICY)
-        scene.world.opensms[0].begin_again()
-        yield scene
 
 
 @pytest.fixture

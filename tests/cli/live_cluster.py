@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.scenes import Scene, Way
+from tests.recordings.opensm import Opensm
 from tests.recordings.world import STANDBY_HOST
 
 SM = f"--sm-host {STANDBY_HOST} --wait 5"
@@ -26,6 +27,7 @@ POLICY = (
 @contextmanager
 def cluster(folder: Path, policy: str = POLICY) -> Iterator[Scene]:
     """Start a cluster whose OpenSMs, on this host and on another one, have swept with *policy*."""
+    folder.mkdir(exist_ok=True)
     with ExitStack() as stack:
         scene = Scene(Way("plan", opensm=""), folder, stack)
         for each in scene.world.opensms:
@@ -48,3 +50,20 @@ def policies_shown(scene: Scene) -> tuple[list[tuple[str, int | None]], list[str
     return [(each["reading"], each["written_by"]) for each in policies], [
         each["danger"] for each in document["dangers"] if each["danger"] in ("changed", "armed")
     ]
+
+
+def tables(scene: Scene) -> dict[tuple[str, int], list[int]]:
+    """Return the P_Key table of each port."""
+    return {
+        (node.description, port.number): [key for key in port.p_keys if key]
+        for node in scene.world.net.nodes
+        for port in node.ports
+    }
+
+
+def files_of(scene: Scene) -> list[bytes]:
+    return [each.policy.read_bytes() for each in scene.world.opensms]
+
+
+def master(scene: Scene) -> Opensm:
+    return scene.world.opensms[0]
