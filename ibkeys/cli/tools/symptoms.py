@@ -122,7 +122,8 @@ def _write(found: Explanation) -> None:
     if left > 0:
         write(f"\nand {counted(left, 'more answer')} (-f json has all)")
     if found.keys and not any(each.leaks for each in found.answers):
-        exits.warn(f"{counted(found.keys, 'key')} in this text: whoever saw it knows them, so change them")
+        them = "it" if found.keys == 1 else "them"
+        exits.warn(f"{counted(found.keys, 'key')} in this text: whoever saw it knows {them}, so change {them}")
 
 
 def _write_answer(answer: Answer) -> None:
