@@ -190,9 +190,9 @@ def test_no_name_and_no_guid_is_broken_or_lost(words: str, place: Place) -> None
     ],
 )
 def test_severity_and_change_have_colour_on_a_terminal(words: str, role: str, said: str, place: Place) -> None:
-    out = on_terminal(*place.words(words), columns=200).out
-    painted = [text for style, text in re.findall(r"\x1b\[([0-9;]+)m([^\x1b]*)", out) if style != "0"]
-    assert any(said in text for text in painted), painted
+    shown = on_terminal(*place.words(words), columns=200)
+    painted = [text for style, text in re.findall(r"\x1b\[([0-9;]+)m([^\x1b]*)", shown.out) if style != "0"]
+    assert any(said in text for text in painted), shown.out + shown.err
     if role.isdigit():
         assert f"\x1b[{role}m" in out
 
