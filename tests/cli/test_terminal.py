@@ -194,7 +194,7 @@ def test_severity_and_change_have_colour_on_a_terminal(words: str, role: str, sa
     painted = [text for style, text in re.findall(r"\x1b\[([0-9;]+)m([^\x1b]*)", shown.out) if style != "0"]
     assert any(said in text for text in painted), shown.out + shown.err
     if role.isdigit():
-        assert f"\x1b[{role}m" in out
+        assert f"\x1b[{role}m" in shown.out
 
 
 SAME = [
