@@ -7,6 +7,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -29,6 +30,12 @@ def _heard(out: bool, raw: bytes) -> list[Heard]:
     if not out and raw[protocol.STATUS] != bytes(4):
         return []
     return [Heard(out, protocol.lid(raw[protocol.DLID]), raw[protocol.HEADER_SIZE :])]
+
+
+def _send(opened: socket.socket, raw: bytes, name: str) -> None:
+    """Send *raw* to a program, which may have ended before its answer came."""
+    with suppress(ConnectionRefusedError):
+        opened.sendto(raw, name)
 
 
 def _bound(base: str, name: str) -> socket.socket:
@@ -98,7 +105,7 @@ class Tapped(Ibsim):
                 slot = protocol.parse_client_info(request.data).ident
                 self._slots[slot] = number
                 self._selector.register(self._clients[number][1], selectors.EVENT_READ, self._got(slot))
-            self._control.sendto(raw, protocol.socket_name(self._before, f"ctl{number}"))
+            _send(self._control, raw, protocol.socket_name(self._before, f"ctl{number}"))
 
         return pass_back
 
@@ -115,7 +122,6 @@ class Tapped(Ibsim):
         def pass_back(opened: socket.socket) -> None:
             raw = opened.recv(protocol.PACKET_SIZE)
             self.heard += _heard(False, raw)
-            name = protocol.socket_name(self._before, f"in{self._slots[slot]}")
-            self._out[slot].sendto(raw, name)
+            _send(self._out[slot], raw, protocol.socket_name(self._before, f"in{self._slots[slot]}"))
 
         return pass_back
