@@ -41,7 +41,7 @@ class Exporter:
         """Return the page once there is one; nobody waits by the clock: the server says when it is not ready."""
         while True:
             try:
-                with urllib.request.urlopen(self.url, timeout=30) as answer:
+                with urllib.request.urlopen(self.url, timeout=180) as answer:
                     return parse(answer.read().decode())
             except urllib.error.HTTPError as error:
                 error.close()
@@ -50,5 +50,5 @@ class Exporter:
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         self.process.send_signal(number)
-        _, err = self.process.communicate(timeout=60)
+        _, err = self.process.communicate(timeout=180)
         return self.process.returncode, err

@@ -35,10 +35,10 @@ def ask(
     headers = {} if token is None else {"Authorization": f"Bearer {token.decode()}"}
     connection: http.client.HTTPConnection
     if tls is None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=180)
     else:
         context = ssl.create_default_context(cafile=str(tls))
-        connection = http.client.HTTPSConnection("localhost", port, timeout=20, context=context)
+        connection = http.client.HTTPSConnection("localhost", port, timeout=180, context=context)
     try:
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
@@ -78,7 +78,7 @@ def test_by_tls_and_a_client_that_speaks_none_holds_nobody_up(stack: ExitStack, 
     guard = Guard(make_tls(*map(str, pair)), TOKEN)
     port = stack.enter_context(serving(parse_listen("0"), guard, lambda: PAGE))
     silent = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
+    with socket.create_connection(("127.0.0.1", port), timeout=180) as plain:
         plain.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         with suppress(ConnectionResetError):
             assert PAGE not in plain.recv(100)
@@ -95,15 +95,15 @@ def test_a_client_that_takes_too_long_for_all_of_it_is_cut_off(
     monkeypatch.setattr("ibkeys.export.endpoint.WHOLE", 0.1)
     guard = Guard(make_tls(*map(str, pair)) if by_tls else None)
     port = stack.enter_context(serving(parse_listen("0"), guard, lambda: PAGE))
-    slow = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+    slow = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=180))
     slow.sendall(b"\x16\x03\x01\x40\x00" if by_tls else b"GET /metrics HTTP/1.0\r\n")
     assert slow.recv(4096) == b"", "closed, and not because it was silent"
 
 
 def test_more_clients_than_there_is_room_for_are_sent_away(stack: ExitStack) -> None:
     port = stack.enter_context(serving(parse_listen("0"), Guard(), lambda: PAGE))
-    idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)) for _ in range(16)]
-    late = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+    idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=180)) for _ in range(16)]
+    late = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=180))
     assert late.recv(1) == b"", "closed at once"
     idle[0].sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
     assert idle[0].makefile("rb").read().endswith(PAGE)
@@ -175,7 +175,7 @@ def test_clients_that_reset_their_connection_take_no_room(
 ) -> None:
     port = stack.enter_context(serving(parse_listen("0"), Guard(make_tls(*map(str, pair)), TOKEN), lambda: PAGE))
     for _ in range(3 * MOST_CLIENTS):
-        client = socket.create_connection(("127.0.0.1", port), timeout=20)
+        client = socket.create_connection(("127.0.0.1", port), timeout=180)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() resets
         client.sendall(first)
         client.close()

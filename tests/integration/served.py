@@ -70,7 +70,7 @@ class Served(Ibsim):
 
     def steer(self, line: str) -> str:
         """Steer the server and return its answer; an AssertionError when it says no."""
-        answer = ask(self.socket_name, line, timeout=30.0)
+        answer = ask(self.socket_name, line, timeout=180.0)
         assert answer.outcome == "ok", f"{line}: {answer}"
         return answer.text
 

@@ -73,7 +73,7 @@ def test_one_that_does_not_end_is_killed(server: ForkServer, tmp_path: Path) -> 
             server,
             "import os, signal; open('pid', 'w').write(str(os.getpid())); signal.pause()",
             folder=tmp_path,
-            timeout=2,
+            timeout=4,
         )
     number = int((tmp_path / "pid").read_text())
     wait_until(lambda: not Path(f"/proc/{number}").exists())

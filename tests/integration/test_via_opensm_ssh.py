@@ -51,7 +51,7 @@ def test_through_the_opensm_of_another_host_and_back(other: OtherHost) -> None:
     before, file = tables(other.served), facts(other.running.policy)
     done = other.served.run(other.served.ibkeys_command("apply", other.plan, "--via", "opensm", "--allow-removals"))
     assert done.returncode == 4  # nobody said yes
-    done = other.served.run(other.apply(), timeout=60)
+    done = other.served.run(other.apply(), timeout=300)
     assert done.returncode == 0, done.stderr
     assert "partitions.conf on smhost" in done.stdout
     assert facts(other.running.policy) == (GREEN.encode(), *file[1:])

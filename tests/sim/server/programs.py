@@ -40,7 +40,7 @@ caguid=0x300
 Ca 2 "H-3" # "three HCA-1"
 [2] "S-1"[3] # lid 4 lmc 0 "the switch" lid 1 4xQDR
 """
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 QUIET = 0.15  # seconds without a packet after which none is expected any more
 _serial = itertools.count()
 idents = itertools.count(100_000)
