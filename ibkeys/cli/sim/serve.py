@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import socket
 from contextlib import ExitStack
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from ibkeys.sim.steering.script import Script
 
 _LOOPBACK: Final = "127.0.0.1"
+_MOST_DESCRIPTORS: Final = 4096
+"""Open files: more than two for each of the most ports that programs can open, and those of the server itself."""
 _BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\]|:\d+)?$", re.DOTALL)
 
 
@@ -88,6 +91,7 @@ def serve(
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.state.file import StateFile
 
+    allow_descriptors()
     subnet = make_subnet(sources, subnet_options)
     where = _udp_address(serve_options.listen) if serve_options.remote or serve_options.listen else None
     home = subnet.node(serve_options.at) if serve_options.at else subnet.nodes[0]
@@ -126,6 +130,14 @@ def serve(
     if failures:
         raise failures[0]
     return exits.DONE
+
+
+def allow_descriptors() -> None:
+    """Raise the limit of open files, as far as the system allows: the server needs two for each port of a program."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY:
+        most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_MOST_DESCRIPTORS, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 @command("ctl", context_settings={"ignore_unknown_options": True})

@@ -44,7 +44,7 @@ from ibkeys.sim.subnet import Subnet
 MOST_CONNECTIONS: Final = 512
 """The most ports that are open at one time."""
 MOST_STRANGERS: Final = 256
-"""The most connections that have not sent their question yet."""
+"""The most connections that have not sent their question yet; a further one takes the place of the oldest."""
 _BACKLOG: Final = 128
 _BATCH: Final = 32
 """The most records that are received from one program before its answers are sent and other programs are served."""
@@ -121,16 +121,23 @@ class Connections:
         return list(self._open.values())
 
     def _accept(self, events: int) -> None:
+        if len(self._strangers) >= MOST_STRANGERS:
+            self._drop_oldest_stranger()
         try:
             accepted, _ = self._listening.accept()
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EMFILE and self._strangers:  # this descriptor is for the one that waits
+                self._drop_oldest_stranger()
             return
         accepted.setblocking(False)
-        if len(self._strangers) >= MOST_STRANGERS:
-            accepted.close()
-            return
         self._strangers[accepted.fileno()] = accepted
         self.loop.register(accepted.fileno(), partial(self._hear, accepted))
+
+    def _drop_oldest_stranger(self) -> None:
+        """Close the connection that has not sent its question for the longest time: libraries send it at once."""
+        descriptor = next(iter(self._strangers))
+        self.loop.unregister(descriptor)
+        self._strangers.pop(descriptor).close()
 
     def _why_not(self, connected: socket.socket) -> str:
         """Return the reason why the program at the other end may not attach; "" if it may."""
@@ -218,9 +225,17 @@ class Connections:
         return wire.answer(error=errno.EINVAL)
 
     def _open_port(self, connected: socket.socket, port: SimPort) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        page = None
+        try:
+            page = Page(port)
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        except OSError as error:
+            if page is not None:
+                page.close()
+            self._refuse(connected, f"no further port can be opened: {error.strerror}")
+            return
         ours.setblocking(False)
-        opened = ProgramPort(next(self._slots), process_of_stream(connected), port, ours, Page(port))
+        opened = ProgramPort(next(self._slots), process_of_stream(connected), port, ours, page)
         rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno(), opened.page.fd])
         with connected, theirs:
             try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
@@ -120,6 +122,32 @@ def test_most_connections(running: RunningOpensm, program: Opener, monkeypatch: 
     running.wait_until(lambda: len(running.attached()) == 1)
     assert ask(running.name, WireQuestion.NAMES)[0] == 0
     assert one.register(DIRECTED) == 0
+
+
+def test_connections_that_ask_nothing_keep_nobody_out(running: RunningOpensm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST_STRANGERS", 3)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(connect(running.name)) for _ in range(8)]
+        assert ask(running.name, WireQuestion.NAMES)[0] == 0
+        assert silent[0].recv(1000) == b""
+        silent[-1].send(hello(WireQuestion.NAMES))
+        assert struct.unpack_from("=i", silent[-1].recv(1000))[0] == 0
+
+
+@pytest.mark.parametrize("call", ["Page", "socket.socketpair"])
+def test_a_server_without_descriptors_says_so_and_goes_on(
+    running: RunningOpensm, program: Opener, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"ibkeys.sim.server.umad.connections.{call}", fail)
+        error, body = ask(running.name, WireQuestion.OPEN)
+    assert error == -1
+    assert os.strerror(errno.EMFILE).encode() in body
+    assert program().register(DIRECTED) == 0
+    assert "internal errors" not in running.server.counts()
 
 
 def test_programs_of_other_users_are_turned_away(run: Callable[..., RunningOpensm]) -> None:
