@@ -15,7 +15,7 @@ from pathlib import Path
 from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.errors import FileFormatError, Refused
 from ibkeys.host.file_access import is_same_file, read_file_fact
-from ibkeys.keys.mkey import MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.classes.gmp import ClassName
 from ibkeys.managers.opensm.process import OpensmProcess, read_given_config
 from ibkeys.printable import counted
@@ -178,8 +178,9 @@ def _store_links(store: KeyStore, files: KeyFiles, path: Path) -> None:
 @dataclass(frozen=True, slots=True)
 class KeyFileDifferences:
     """The ports, by GUID, whose keys differ between a guid2mkey and the key store. ``missing``: ports with a key in the
-    store that are not in the file. The others have different keys in both: ``stale`` if the store's key was proven
-    after the file was written, ``newer`` if the file was written after that, or the store's key was never proven."""
+    store that are not in the file, or have key 0 there. The others have different keys in both: ``stale`` if the
+    store's key was proven after the file was written, ``newer`` if the file was written after that, or the store's key
+    was never proven."""
 
     missing: tuple[int, ...]
     stale: tuple[int, ...]
@@ -193,9 +194,10 @@ def compare_key_files(store: KeyStore, directory: Path) -> KeyFileDifferences:
     written = timestamp(lambda: _modification_time(directory / MKEY_FILE))
     since = {row.port_guid: row.since for row in store.outline() if row.state == "current"}
     current = {guid: keys[0] for guid, keys in store.all_keys().items()}
-    differing = [guid for guid, key in current.items() if guid in in_file and in_file[guid] != key]
+    missing = [guid for guid, key in current.items() if not key.is_zero and in_file.get(guid, NO_MKEY).is_zero]
+    differing = [guid for guid, key in current.items() if guid not in missing and in_file.get(guid, key) != key]
     return KeyFileDifferences(
-        tuple(guid for guid, key in current.items() if guid not in in_file and not key.is_zero),
+        tuple(missing),
         tuple(guid for guid in differing if since.get(guid, "") > written),
         tuple(guid for guid in differing if since.get(guid, "") <= written),
     )

@@ -101,6 +101,8 @@ def test_key_files_and_key_store_out_of_step(tmp_path: Path) -> None:
     assert steps(store, tmp_path, 60, (1, A), (2, A), (3, B))[0][0] is True
     [(ok, text)] = steps(store, tmp_path, 60, (1, A))
     assert (ok, "no key for 1 port" in text) == (False, True)
+    [(ok, text)] = steps(store, tmp_path, 60, (1, A), (2, MKey(0)))
+    assert (ok, "no key for 1 port with one in the key store, and an older one for 0:" in text) == (False, True)
     [(ok, text)] = steps(store, tmp_path, -60, (1, A), (2, B))
     assert (ok, "older one for 1:" in text) == (False, True)
     [(ok, text)] = steps(store, tmp_path, 60, (1, A), (2, B))

@@ -30,8 +30,8 @@ ImportResult = Literal["new", "known", "changed", "older"]
 
 ``new``: the port had no key before. ``known``: the store tries this key first already; or it is the pending key, and no
 current key was proven before the source of the imported key was written. ``changed``: the store tries this key first
-from now on. ``older``: the current key was proven after the source of the imported key was written, and is still tried
-first.
+from now on. ``older``: the current key was proven after the source of the imported key was written, or the imported key
+is 0 and the store has another; the key of the store is still tried first.
 """
 
 
@@ -253,7 +253,8 @@ class KeyStore(SealedStore):
 
         *written*: the time at which the source was written; *note*: its name. A current key that was proven before that
         time becomes a former one, unless it is the imported key itself, and the imported key is tried first. A current
-        key that was proven later stays current. A key that is stored already keeps its row.
+        key that was proven later stays current. A key that is stored already keeps its row. A 0 is not stored for a
+        port with another key: a port without a key accepts every key, and a port that refuses 0 is asked for no other.
         """
         when = timestamp(lambda: written)
         with self.in_one_transaction():
@@ -308,8 +309,11 @@ class KeyStore(SealedStore):
     def _import(self, port_guid: int, key: MKey, written: str, note: str) -> ImportResult:
         """Store one imported key as `put_all_imported` describes. *written*: a time as `timestamp` writes it."""
         rows = self._keys_of_port(port_guid)
-        if _in_try_order(rows)[:1] == [key]:
+        first = _in_try_order(rows)[:1]
+        if first == [key]:
             return "known"
+        if key.is_zero and first:
+            return "older"
         same = next((row for row in rows if row.m_key == key), None)
         current = next((row for row in rows if row.state == "current"), None)
         is_pending = any(row.state == "pending" and row.m_key == key for row in rows)
