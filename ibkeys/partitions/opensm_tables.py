@@ -66,10 +66,8 @@ class _Sweep:
     def run(self, keys: Sequence[PKey]) -> Placement:
         """Return the new table for *keys*, in the steps in which OpenSM makes it."""
         for index, key in sorted(self.before.items()):
-            present_index = self.places.get(self.identity(key))
-            # If the table has both P_Keys of a partition, OpenSM takes the full one.
-            if present_index is None or (not self.allow_both and self.before[present_index] < key):
-                self.places[self.identity(key)] = index
+            # If the table has both P_Keys of a partition, OpenSM uses the place of the first one.
+            self.places.setdefault(self.identity(key), index)
         updated, new = [], []
         for key in keys:
             place = self.places.get(self.identity(key))

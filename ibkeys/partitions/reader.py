@@ -16,6 +16,7 @@ opensm 3.3.23.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -59,10 +60,14 @@ def read_policy(path: str | Path) -> Policy:
     return parse_policy(data, str(path))
 
 
-def parse_policy(text: str | bytes, path: str = "<text>") -> Policy:
-    """Return the policy in *text*, with the problems of the text. *path*: the name of the file in messages."""
+def parse_policy(text: str | bytes, path: str = "<text>", known: Mapping[int, str] | None = None) -> Policy:
+    """Return the policy in *text*, with the problems of the text. *path*: the name of the file in messages.
+
+    *known*: the names, by number, of the partitions that a running OpenSM has when it reads the text. They decide the
+    numbers that it picks. None for an OpenSM that was just started.
+    """
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-    reader = _Reader()
+    reader = _Reader(known or {})
     reader.read(data)
     return Policy(
         path,
@@ -80,15 +85,16 @@ class _Reader:
     itself.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[int, str]) -> None:
         self.definitions: list[Definition] = []
         self.remarks = Remarks()
         self.open: Definition | None = None
         self.groups: list[MgidGroup] = []  # the groups of the open definition
         self.rules: list[MemberRule] = []
         self.skipping = False  # after a mistake in a header, up to the next semicolon
-        self.bases = {DEFAULT_PARTITION: DEFAULT_NAME}
-        self.names = {DEFAULT_NAME: DEFAULT_PARTITION}
+        self.bases = {**known, DEFAULT_PARTITION: DEFAULT_NAME}
+        # If several partitions have one name, OpenSM finds the first in its table.
+        self.names = {self.bases[base]: base for base in sorted(self.bases, key=table_order, reverse=True)}
         self.last_automatic = 0
         self.picked: set[int] = set()
         self.mgids: set[int] = set()
@@ -218,7 +224,6 @@ class _Reader:
             self.check_key(key, number.value, number.is_octal, number.is_negative)
         pkey_given = bool(base)
         if not base:
-            # If several partitions have this name, it is that of the first in OpenSM's table.
             named_base = self.names.get(name) if name else None
             base = named_base or self.next_automatic()
             if not base:

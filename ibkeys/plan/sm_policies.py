@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Final, cast
 
 from ibkeys.change.wanted import Entries, TableChange
@@ -196,7 +195,9 @@ class _PolicySequence:
             + to_conf(self.policy_of(state)).encode("utf-8", "surrogateescape")
             for number, state in enumerate(between, 1)
         ]
-        placed, torn = self.predict(chain(map(parse_policy, texts), [self.new]))
+        policies = [*map(parse_policy, texts), self.new]
+        self.check_picked_keys(policies[:-1])
+        placed, torn = self.predict(policies)
         return SmPolicies(
             (*texts, self.text),
             states,
@@ -221,6 +222,27 @@ class _PolicySequence:
                 raise UsageError(
                     f"{table.port}: by the policy OpenSM would write {listed[0]}, but the plan has {listed[1]}; "
                     "plan again"
+                )
+
+    def check_picked_keys(self, between: Sequence[Policy]) -> None:
+        """Raise UsageError if OpenSM would pick other P_Keys for partitions of the new policy than the plan has.
+
+        The plan has those that OpenSM picks when it starts. A running OpenSM keeps a partition, with the name that it
+        got first, as long as it has a member (opensm osm_prtn.c).
+        """
+        names: dict[int, str] = {}
+        for policy in (self.old, *between):
+            now = {each.base: each.name for each in policy.partitions} | names
+            members = self.resolve(policy, self.ports).memberships
+            names = {each.base: now[each.base] for each in members if each.base in now}
+        running = parse_policy(self.text, self.new.path, names)
+        for planned, picked in zip(self.new.definitions, running.definitions, strict=False):
+            if planned.base != picked.base:
+                raise UsageError(
+                    f"{self.new.path}:{planned.line}: OpenSM picks the P_Key of {planned.name or 'this partition'} by "
+                    f"itself: the plan has 0x{planned.base:04x}, but a running OpenSM takes its present partitions "
+                    f"into account and would pick 0x{picked.base:04x}; write the P_Key that you want into the policy, "
+                    "and plan again"
                 )
 
     def rooms(self) -> dict[int, int]:

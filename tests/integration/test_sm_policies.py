@@ -8,13 +8,14 @@ from __future__ import annotations
 import pytest
 
 from ibkeys.change.wanted import Entries
-from ibkeys.partitions.opensm_tables import Placement, place_leaf
+from ibkeys.keys.pkey import PKey
+from ibkeys.partitions.opensm_tables import Placement, place, place_leaf
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.sm_policies import policies_between
 from tests.corpus import DATA
-from tests.integration.hosted import opensm, plan_for
+from tests.integration.hosted import Hosted, opensm, plan_for
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import PAIRS, SM, tables
 from tests.sample import sampled
@@ -60,3 +61,27 @@ def predicted(
         if each.port.is_external and each.peer is not None
     }
     return {**ends, **leaves}
+
+
+def test_a_running_opensm_picks_p_keys_around_those_that_it_has() -> None:
+    one, other = "0x2c903000a1021", "0x2c903000a1031"
+    first = f"Gone : {one}=full ;\nStays=0x10 : {one}=full ;\nEmpty=0x2 : 0xdeadbeef=full ;\n"
+    second = f"New : {other}=full ;\nStays : {other}=full ;\nLast : {other}=full ;\n"
+    numbers = [each.base for each in parse_policy(second, known={1: "Gone", 0x10: "Stays"}).definitions]
+    assert numbers == [0x2, 0x10, 0x3]
+    with Subnet(DATA / "fabrics" / "two-switch.net") as served, opensm(served, first) as running:
+        running.give(second.encode())
+        found = next(table for table in tables(served).values() if 0x8010 in table.values())
+        assert {key & 0x7FFF for key in found.values()} == {0x7FFF, *numbers}
+
+
+@pytest.mark.parametrize("former", [[0xFFFF, 0x0001, 0x8001], [0xFFFF, 0x8001, 0x0001], [0, 1, 0x8001, 0x7FFF]])
+def test_of_both_p_keys_of_a_partition_opensm_uses_the_first_place(former: list[int]) -> None:
+    with Hosted(DATA / "fabrics" / "two-switch.net") as served:
+        served.opensm("", "Default=0x7fff : ALL=full ;")
+        port = next(port for node in served.net.nodes for port in node.end_ports if port.guid == 0x2C903000A1021)
+        port.p_keys = former
+        served.opensm("", "Default=0x7fff : ALL=full ;\nA=0x1 : 0x2c903000a1021=full ;")
+        before = {index: PKey(key) for index, key in enumerate(former) if key}
+        placed = place(before, [PKey(0x8001), PKey(0xFFFF)], 64)
+        assert {index: key for index, key in enumerate(port.p_keys) if key} == placed.entries

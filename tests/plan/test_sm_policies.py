@@ -314,3 +314,31 @@ def test_what_opensm_would_not_make_of_the_policy_is_refused() -> None:
         policies_between(old, pin(new), found, SM, SmOptions(), DIGEST)
     with pytest.raises(FileFormatError, match="nothing was read from it"):
         policies_between(old, parse_policy("X=oops : ALL ;"), found, SM, SmOptions(), DIGEST)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "number"),
+    [
+        (f"Old : {A:#x}=full, {B:#x}=full ;", f"New : {B:#x}=full ;", "0x0002"),
+        (f"Own : {A:#x}=full, {B:#x}=full ;", f"New : {B:#x}=full ;\nOwn : {A:#x}=full ;", "0x0002"),
+        (f"Own=0x10 : {A:#x}=full ;", f"Own : {A:#x}=full ;", "0x0010"),
+    ],
+)
+def test_a_policy_for_which_a_running_opensm_would_pick_another_p_key_is_refused(
+    old: str, new: str, number: str
+) -> None:
+    with pytest.raises(UsageError, match=f"1: OpenSM picks the P_Key of .* would pick {number}; write the P_Key"):
+        between(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f"Own : {A:#x}=full ;", f"Own : {A:#x}=full, {B:#x}=full ;"),
+        (f"Gone : {AWAY:#x}=full ;", f"New : {A:#x}=full ;"),
+        (f"Emptied : {B:#x}=full ;", f"New : {A:#x}=full ;"),
+        (None, f"New : {A:#x}=full ;"),
+    ],
+)
+def test_a_p_key_that_a_running_opensm_picks_as_a_new_one_does_is_no_hindrance(old: str | None, new: str) -> None:
+    assert PKey(0x8001) in between(old, new).states[-1][A]

@@ -7,8 +7,8 @@ that may move. For that reason there are differences from OpenSM (`ibkeys.partit
   This is reported.
 - A membership changes in place, also with allow_both_pkeys, where OpenSM takes a new index. So index 0 is not left
   empty when the default P_Key becomes limited.
-- If a table has both P_Keys of a partition and should have one, the wanted one stays at its index. OpenSM may instead
-  clear the full bit of the other.
+- If a table has both P_Keys of a partition and should have one, the wanted one stays at its index. OpenSM takes the
+  index of the first of the two.
 - If a table has the same P_Key twice, both stay while there is room.
 - An index that becomes free is not used again while there is room behind the highest index in use. An OpenSM that
   remembers its placements does the same, but one that was just started uses the index at once.
