@@ -68,6 +68,17 @@ def test_a_store_with_later_keys_is_not_replaced(cli: Cli, tmp_path: Path) -> No
     assert "the replaced file was kept as" in done.err
 
 
+def test_a_backup_with_lost_keys_is_not_replaced(cli: Cli, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    assert cli(*DEPLOY).code == 0
+    assert cli("keystore", "backup", saved).code == 0
+    (tmp_path / "fabric.keys").unlink()
+    refused = cli("keystore", "backup", saved)
+    assert refused.code == 4
+    assert f"to do it anyway: `ibkeys keystore backup {saved} --override lost-keys`" in refused.err
+    assert cli("keystore", "backup", saved, "--override", "lost-keys").code == 0
+
+
 def test_what_is_in_memory_is_not_saved(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.cli.conftest import TWO_SWITCH
 
