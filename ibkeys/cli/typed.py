@@ -16,6 +16,8 @@ from ibkeys.keys.number import NOT_SHOWN, looks_like_a_key
 
 _PARTS: Final = re.compile(r"[=:,;@\s]+")
 _GROUPED: Final = re.compile(r"[0-9a-fA-F]{4}(?:[:_-][0-9a-fA-F]{4}){3}")
+_MOST_DIGITS: Final = 500
+"""The most digits of a word that is taken for a number: Python converts no number of many more digits to decimal."""
 _watched: tuple[str, ...] = ()
 _guids: set[int] = set()
 
@@ -54,7 +56,7 @@ def _any_spelling(word: str) -> re.Pattern[str]:
     """Return a pattern for *word* in any spelling: also as the same number in hex or decimal."""
     spellings = {re.escape(word)}
     digits = re.sub(r"[\s:_-]", "", word)
-    for base in (10, 16):
+    for base in (10, 16) if len(digits) <= _MOST_DIGITS else ():
         try:
             number = int(digits, base)
         except ValueError:

@@ -166,3 +166,11 @@ def test_watching_forgets_what_was_watched() -> None:
     assert typed.without_keys(f"0x{HEX}") == f"0x{HEX}"
     typed.watch([])
     assert run("pkey-explain", "0x1").code == 0
+
+
+@pytest.mark.parametrize("digit", ["1", "a"])
+def test_a_word_of_thousands_of_digits_is_one_line_of_error(cli: Cli, digit: str) -> None:
+    for words in (("pkey-check", digit * 5000, "1"), ("decode", digit * 6002), ("pkey-show", "-t", "1", digit * 4500)):
+        result = cli(*words)
+        assert result.code == 2
+        assert digit * 17 not in result.error
