@@ -167,21 +167,36 @@ def test_a_packet_that_no_switch_stops_gets_through() -> None:
     assert run("why", HERE, THERE, "--packet", "0x0001", "--backend", TWO_SWITCH).code == 1
 
 
-def test_a_route_that_loses_packets_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose(net: Subnet) -> None:
-        [first, *_] = [node for node in net.nodes if node.is_switch]
-        routes = first.first_routes(first)
-        routes[4] = 0xFF
-        first.routes = routes
-        first.touch()
+def lose_lid_4(net: Subnet) -> None:
+    [first, *_] = [node for node in net.nodes if node.is_switch]
+    routes = first.first_routes(first)
+    routes[4] = 0xFF
+    first.routes = routes
+    first.touch()
 
-    change_each_subnet(monkeypatch, lose)
+
+def test_a_route_that_loses_packets_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_each_subnet(monkeypatch, lose_lid_4)
     found = run("why", HERE, THERE, "--backend", TWO_SWITCH)
     assert found.code == 1
     assert f"one way, {THERE} to {HERE}" in found.out
     assert "      lost: its forwarding table has no port for this LID\n" in found.out
     packet = run("why", HERE, THERE, "--packet", "0xffff", "--backend", TWO_SWITCH, "-f", "json").json["packets"][0]
     assert (packet["outcome"], packet["lost_by"]) == ("lost", "no entry")
+
+
+def test_a_route_that_the_sending_switch_itself_loses_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_each_subnet(monkeypatch, lose_lid_4)
+    words = ("why", "MF0;switch-a:IS5023/U1", THERE, "--backend", TWO_SWITCH)
+    found = run(*words)
+    assert found.code == 1
+    assert (
+        "  route to LID 4, by the forwarding tables:\n"
+        "    MF0;switch-a:IS5023/U1\n"
+        "      lost: its forwarding table has no port for this LID\n"
+    ) in found.out
+    packets = run(*words, "-f", "json").json["packets"]
+    assert [(each["way"], each["outcome"]) for each in packets] == [("a_to_b", "lost"), ("b_to_a", "delivered")]
 
 
 @pytest.mark.parametrize("row", sampled(ROWS, ["ring 3"]))

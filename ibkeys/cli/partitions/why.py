@@ -236,7 +236,7 @@ def _paths(verdict: PairVerdict, one: Port, other: Port) -> list[JsonRow]:
     found = []
     there, back = verdict.routes
     for way, route, ends in (("a_to_b", there, (one, other)), ("b_to_a", back, (other, one))):
-        if route is not None and len(route.hops) > 1 + (route.end == "table not read"):
+        if route is not None and (len(route.hops) + ends[0].node.is_switch) > 1 + (route.end == "table not read"):
             keys = dict.fromkeys(each.a_pkey if way == "a_to_b" else each.b_pkey for each in verdict.matches)
             found += [path_document(way, path) for path in packets_to(*ends, keys, verdict.inbound_check)]
     return found
