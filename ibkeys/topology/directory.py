@@ -62,21 +62,27 @@ class Directory:
         The form of *word* decides. ``0x`` with more than four digits, or groups of four digits as in sysfs, is a port
         or node GUID, or a set of GUIDs in the form that ibkeys prints. A decimal number is a LID. ``NAME:3`` is the end
         port linked to port 3 of the switch with that name or GUID, or port 0 of a switch that is linked there. Anything
-        else is a name (`ibkeys.topology.names.patterns`). A whole node description is taken as it is. If *word* is a
-        set, every name or GUID of the set must be found.
+        else is a name (`ibkeys.topology.names.patterns`). If *word* is a set, every name or GUID of the set must be
+        found.
+
+        A node chooses its description, so that does not get it a word of another form, and not alone a host's name that
+        others have. Otherwise a whole description is taken as it is.
 
         Raises NoPortFound, with similar names; AddressError for an invalid GUID, LID or pattern, and for a name of
         several switches before ``:3``.
         """
-        if word in self.by_description:
-            return list(self.by_description[word])
-        if is_spelled_as_guid(word):
+        if is_spelled_as_guid(word) and (" " not in word or word not in self.by_description):
             return self._by_guids(word)
         if word.isascii() and word.isdigit():
             port = self.fabric.find_lid(parse_lid(word).lid)
             return self._or_not_found([port] if port is not None else [], word)
         behind = self._behind_switch_port(word)
-        return behind if behind is not None else self._by_pattern(word)
+        if behind is not None:
+            return behind
+        described = self.by_description.get(word)
+        if described is None:
+            return self._by_pattern(word)
+        return sorted({*described, *self.by_host.get(word, ())}, key=_place)
 
     def find_all(self, words: Iterable[str]) -> dict[str, list[Port]]:
         """Return the ports of each of *words*. Raises NoPortFound, which names all words that were not found;

@@ -128,6 +128,17 @@ def test_a_description_is_taken_as_it_is_before_it_is_a_pattern() -> None:
     assert names(directory.find("gpu[1-3]* x")) == ["gpu[1-3]* x"]
 
 
+@pytest.mark.parametrize("word", ["0x0002c903000a1031", "0002:c903:000a:1031", "3", "Infiniscale-IV:1", "node03"])
+def test_no_node_takes_a_guid_lid_switch_port_or_host_from_another_by_its_description(word: str) -> None:
+    expected = names(Directory(swept()).find(word))
+    found = names(Directory(swept(node06=word)).find(word))
+    assert found == ([word, *expected] if word == "node03" else expected)
+
+
+def test_a_description_that_only_begins_like_a_guid_is_a_name() -> None:
+    assert names(Directory(swept(node06="0x1234567 mlx4_0")).find("0x1234567 mlx4_0")) == ["0x1234567 mlx4_0"]
+
+
 @pytest.mark.parametrize("file", corpus.files("fabrics/*.net"), ids=corpus.label)
 def test_of_each_fabric_every_port_is_found_again_by_each_of_its_names(file: Path) -> None:
     with tool(Subnet.from_file(file)) as fabric:
