@@ -108,6 +108,13 @@ def test_no_parameter_of_any_command_repeats_a_key(
         assert not repeats(cli(name, *ENDING.get(name, ()), *words))
 
 
+@pytest.mark.parametrize("digit", ["a", "1"])
+def test_a_word_of_thousands_of_digits_gets_an_error_of_one_line(cli: Cli, digit: str) -> None:
+    result = cli("decode", digit * 8000)
+    assert result.code == 2
+    assert "4000 bytes are not a MAD" in result.error
+
+
 def test_what_the_user_calls_a_guid_is_shown(cli: Cli) -> None:
     result = cli("pkey-show", "-G", f"0x{HEX}")
     assert result.code == 3
