@@ -21,13 +21,13 @@ from ibkeys.fabric.compare import (
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.topology.enforcement import leaf_of
-from ibkeys.topology.matching import MatchKey, match_key, unseen_in
+from ibkeys.topology.matching import MatchKey, blind_ports, match_key, unseen_in
 from ibkeys.topology.moves import name_of
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.port_id import PortId
 
 EventKind = DifferenceKind | Literal["appeared", "disappeared", "cable-moved", "renamed"]
-Aspect = Literal["M_Key", "PortInfo", "P_KeyTable", "place", "name"]
+Aspect = Literal["M_Key", "NodeInfo", "PortInfo", "P_KeyTable", "place", "name"]
 _ASPECTS: Final[tuple[Aspect, ...]] = ("M_Key", "PortInfo", "P_KeyTable")
 _OF_A_PARTITION: Final[tuple[Aspect, ...]] = ("P_KeyTable",)
 
@@ -70,8 +70,9 @@ class PortHistory:
 
     *partition*: only changes that concern P_Keys of this partition; None: all. ``found_any``: whether some snapshot had
     such a port, with a P_Key of *partition* if that is given. ``unread``: each port with an attribute that could not be
-    read in the snapshot added last. ``keys_comparable``: false once two M_Keys that are set could not be compared,
-    because their fingerprints are of different secrets.
+    read in the snapshot added last; for a partition also, with NodeInfo, each port behind which a node may be that no
+    snapshot has, because it may be a member. ``keys_comparable``: false once two M_Keys that are set could not be
+    compared, because their fingerprints are of different secrets.
     """
 
     def __init__(self, wanted: Callable[[Port], bool], partition: int | None = None) -> None:
@@ -101,6 +102,10 @@ class PortHistory:
                 yield from self._moved(key, _Known(snapshot, port))
             yield from self._changes(key, _Known(snapshot, port))
             self._there[key] = _Known(snapshot, port)
+        if self.partition is not None:
+            peers = (known.port.peer for known in self._there.values())
+            blind = blind_ports(snapshot.fabric) - {match_key(peer) for peer in peers if peer is not None}
+            self.unread += [(port.id, "NodeInfo") for key, port in ports.items() if key in blind]
         self._last = snapshot
 
     def _moved(self, key: MatchKey, new: _Known) -> Iterator[PortEvent]:

@@ -124,6 +124,20 @@ def test_a_port_that_is_silent_in_the_newest_snapshot_is_named_and_exit_3(tmp_pa
     assert "was not read in the newest snapshot" in result.err
 
 
+def test_a_node_that_no_snapshot_has_may_be_a_member_of_the_partition(tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    net.silence("node03 mlx4_0")
+    with tool(net) as fabric:
+        taken = take_snapshot(fabric, Fingerprints.generate())
+        save_snapshot(SnapshotFolder(tmp_path).place_for(taken), taken)
+    for partition in ("0x7fff", "0x0077"):
+        result = run("history", partition, tmp_path, "-f", "json")
+        assert result.code == 3
+        assert [(port["port"], port["attribute"]) for port in result.json["unread"]] == [(3, "NodeInfo")]
+        assert "1 port: NodeInfo was not read in the newest snapshot" in result.err
+    assert run("history", "node01", tmp_path).code == 0
+
+
 def test_what_was_not_read_is_said_once_for_all_ports(tmp_path: Path) -> None:
     folder = tmp_path / "taken"
     assert run("snapshot", "--backend", TWO_SWITCH, "--into", folder).code == 0
