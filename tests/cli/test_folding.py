@@ -183,11 +183,21 @@ def test_no_name_of_a_node_reads_as_others() -> None:
     rows = [
         {"node_desc": name, "node_guid": f"0x{guid:016x}", "node_type": "ca", "port": 1}
         for guid, name in enumerate(
-            ["n1", "leaf ports of n1", "n1 and its leaf port", "n1 ports to hosts", "all 4 hosts"]
+            [
+                "n1",
+                "leaf ports of n1",
+                "n1 and its leaf port",
+                "n1 ports to hosts",
+                "all 4 hosts",
+                "12",
+                "0x2c90300001234",
+            ]
         )
     ]
     assert FoldedNames(rows).words(rows) == [
         "n1",
+        "0x2c90300001234 (0x0000000000000006)",
+        "12 (0x0000000000000005)",
         "'all 4 hosts' (0x0000000000000004)",
         "'leaf ports of n1' (0x0000000000000001)",
         "n1 and its leaf port (0x0000000000000002)",

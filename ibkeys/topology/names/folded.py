@@ -34,9 +34,11 @@ _LEAF_PORTS: Final = "leaf ports of "
 _AND_ITS_LEAF_PORT: Final = " and its leaf port"
 _AND_THEIR_LEAF_PORTS: Final = " and their leaf ports"
 _TAME: Final = re.compile(
-    r"(?!.*(?: port \d| ports (?:to|without|of) |leaf ports?)|all )[A-Za-z0-9._:;/+-]+(?: [A-Za-z0-9._:;/+# -]+)?"
+    r"(?!.*(?: port \d| ports (?:to|without|of) |leaf ports?)|all |(?:[0-9]+|0[xX][^ ]*)\Z)"
+    r"[A-Za-z0-9._:;/+-]+(?: [A-Za-z0-9._:;/+# -]+)?"
 )
-"""The form of node descriptions that a folded set can hold; a node may have any text."""
+"""The form of node descriptions that a folded set can hold; a node may have any text. One that reads as a LID or GUID
+is not of this form."""
 _TAME_DEVICE: Final = re.compile(r"[A-Za-z0-9._-]+")
 """The form of devices of which a folded set can hold several."""
 _DIGITS: Final = re.compile(r"(\d+)")
