@@ -16,7 +16,7 @@ from tests.integration.ibsim import ROOT, RUN_TIMEOUT, ibkeys_environment
 STAND_IN = Path(__file__).with_name("stand_in_adapters.sh")
 SIM = [sys.executable, "-m", "ibkeys", "sim"]
 NOBODY = 65534
-AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env", "HOME=/nonexistent")
+AS_NOBODY = ("sh", str(Path(__file__).with_name("as_nobody.sh")), str(ROOT))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 """For a test that is run as root and as another user; without root only the other user's part can be run."""
 

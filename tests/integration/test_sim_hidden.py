@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.sim.hosted import namespaces
 from ibkeys.simulated_host import LIBRARY
 from tests.corpus import DATA
 from tests.integration.ibsim import tool
@@ -34,7 +35,7 @@ NO_NAMESPACE = """
 from ibkeys.sim.hosted import namespaces
 def refuse(*_):
     raise PermissionError(1, "Operation not permitted")
-namespaces.make = namespaces.join = refuse
+namespaces.make = refuse
 from ibkeys.cli import main
 main()
 """
@@ -192,6 +193,12 @@ def test_a_program_runs_on_the_fabric_by_landlock_too() -> None:
     )
     assert done.stdout == "HCA-1\n", done.stderr
     assert "hidden by landlock" in done.stderr
+
+
+def test_a_program_without_a_namespace_of_its_own_is_not_joined() -> None:
+    """Its mount namespace is that of the real host."""
+    with pytest.raises(OSError, match="has no mount namespace of a simulated host"):
+        namespaces.join(os.getpid())
 
 
 def test_another_simulated_host_is_reached_by_landlock_too(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from ibkeys.sim.hosted import hidden_files
 from ibkeys.sim.hosted.linux import call, library, mount
-from ibkeys.simulated_host import SimulatedHost
+from ibkeys.simulated_host import SimulatedHost, host_of_mounts
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
 _FOLDERS: Final = ("pts", "shm")
@@ -22,7 +22,14 @@ _LINKS: Final = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
 
 
 def join(process: int) -> None:
-    """Enter the user and mount namespaces of the process with the id *process*. Raises OSError, LibraryMissing."""
+    """Enter the user and mount namespaces of the process with the id *process*.
+
+    Raises LibraryMissing; OSError, also for a process without a /dev of its own: its mount namespace hides nothing, and
+    may have another root folder.
+    """
+    mounts = Path(f"/proc/{process}/mountinfo").read_text("utf-8", "surrogateescape")
+    if host_of_mounts(mounts) is None:
+        raise OSError(0, f"process {process} has no mount namespace of a simulated host")
     lib = library()
     kinds = {"user": lib.CLONE_NEWUSER, "mnt": lib.CLONE_NEWNS}
     opened = {kind: os.open(f"/proc/{process}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds}
