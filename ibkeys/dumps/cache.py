@@ -108,7 +108,7 @@ class _Reader:
         for near, far in far_ends.items():
             if far not in places or far_ends.get(far) != near:
                 raise self._error("has a link whose two ends do not agree: it is damaged", self.at)
-            if near < far:
+            if near <= far:  # equal for a loopback plug
                 self.facts.links.append((places[near], places[far]))
 
     def _take(self, form: struct.Struct) -> tuple[Any, ...]:

@@ -175,8 +175,8 @@ class _Reader:
         for which in "12":
             num = _number(line, values, f"PortNum{which}", MAX_PORT)
             ends.append((_guid(line, values, f"NodeGuid{which}"), num))
-        if ends[0] == ends[1] or not (ends[0][1] and ends[1][1]):
-            raise line.error("a link between a port and itself, or to a port 0")
+        if not (ends[0][1] and ends[1][1]):
+            raise line.error("a link to a port 0")
         assert self.facts.links is not None
         self.facts.links.append((ends[0], ends[1]))
 

@@ -123,7 +123,7 @@ class _Joiner:
             odd = 0
             for a, b in file.facts.links or ():
                 near, far = self._end(a), self._end(b)
-                if near is None or far is None or near is far:
+                if near is None or far is None:
                     odd += 1
                 elif near.peer is None and far.peer is None:
                     near.peer, far.peer = far, near

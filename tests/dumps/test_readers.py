@@ -64,6 +64,16 @@ def test_nodes_links_lids_and_names(file: str) -> None:
     assert at(snapshot, 2).peer is at(snapshot, 7, 2)
 
 
+def test_a_loopback_plug_is_a_link_of_a_port_to_itself(tmp_path: Path) -> None:
+    # This is how ibnetdiscover writes it.
+    plug = '[4]\t"S-0002c90200401000"[4]\t\t# "MF0;switch-a:IS5023/U1" lid 7 4xSDR\n'
+    text = (DUMPS / "ibnetdiscover.txt").read_text()
+    before, heading, after = text.partition('Switch\t8 "S-0002c90200401000"')
+    line, _, rest = after.partition("\n")
+    port = at(bring(write(tmp_path, f"{before}{heading}{line}\n{plug}{rest}")), 7, 4)
+    assert port.peer is port
+
+
 @pytest.mark.parametrize("file", ["ibnetdiscover.txt", "keyed.cache"])
 def test_routes_begin_where_the_tool_ran(file: str) -> None:
     snapshot = bring(file)

@@ -17,7 +17,7 @@ from ibkeys.replica.sources import read_subnet
 from ibkeys.sim.agents import class_keys
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
-from tests.corpus import fabrics
+from tests.corpus import DATA, fabrics
 from tests.fabricsim import set_p_key_capacity, subnet, virtualize
 from tests.protectedsim import end_ports
 from tests.replica.comparing import class_settings, contents, counted_errors, snapshot_of
@@ -39,6 +39,17 @@ def test_a_replica_of_a_snapshot_has_the_same_snapshot(file: Path, tmp_path: Pat
     assert contents(after) == contents(before)
     assert len({port.m_key for port in end_ports(replica)}) <= 4  # three keys, and 0 where no link leads
     assert not {port.m_key for port in end_ports(replica)} & {*KEYS}
+
+
+def test_a_loopback_plug_is_in_snapshot_and_replica(tmp_path: Path) -> None:
+    plug = '[4]\t"S-0002c90200401000"[4]\t\t# "MF0;switch-a:IS5023/U1" lid 7 4xQDR\n[3]'
+    text = (DATA / "fabrics" / "two-switch.net").read_text()
+    switch = text.index('Switch\t8 "S-0002c90200401000"')
+    (tmp_path / "loop.net").write_text(text[:switch] + text[switch:].replace("[3]", plug, 1))
+    before = snapshot_of(Subnet.from_file(tmp_path / "loop.net"), tmp_path / "before.db")
+    assert [port.num for port in before.fabric.ports() if port.peer is port] == [4]
+    replica = read_subnet(tmp_path / "before.db")
+    assert contents(snapshot_of(replica, tmp_path / "after.db")) == contents(before)
 
 
 def change_end_port(draw: Any, port: SimPort) -> None:

@@ -198,7 +198,8 @@ def test_a_damaged_snapshot_is_refused_in_one_line_that_names_it(recorded: Path,
 
 def test_cables_that_do_not_lead_back_are_left_out_and_named(recorded: Path) -> None:
     before = sum(port.peer is not None for node in read_subnet(recorded).nodes for port in node.all_ports)
-    changed(recorded, "UPDATE ports SET peer = rowid WHERE rowid = (SELECT min(rowid) FROM ports WHERE peer NOT NULL)")
+    linked = "FROM ports WHERE peer NOT NULL)"
+    changed(recorded, f"UPDATE ports SET peer = (SELECT max(rowid) {linked} WHERE rowid = (SELECT min(rowid) {linked}")
     net = read_subnet(recorded)
     assert sum(port.peer is not None for node in net.nodes for port in node.all_ports) == before - 2
     assert {each.what: each.count for each in net.assumed}["cables that do not lead back"] == 2

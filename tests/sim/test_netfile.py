@@ -138,7 +138,6 @@ def test_options_set_what_a_port_enables() -> None:
         ('Ca 1 "a"\n[1] "b"\n\nCa 1 "b"\n', 2, 1, "both of its ends"),
         ('Ca 1 "a"\n[1] "b"\n\nCa 2 "b"\n[2] "a"\n', 2, 1, "both of its ends"),
         ('Switch 3 "a"\n[1] "b"[1]\n[2] "b"[2]\n\nSwitch 2 "b"\n[1] "a"[2]\n[2] "a"[1]\n', 2, 1, "which names"),
-        ('Switch 3 "a"\n[1] "a"[1]\n', 2, 1, "itself"),
         ('Switch 3 "a"\n[1] "b"\n[1] "b"\n', 3, 1, "line 2"),
         ('[1] "b"\n', 1, 1, "without a node"),
         ("vendid=zzz\n", 1, 8, "not a number"),

@@ -145,10 +145,10 @@ def connect(nodes: list[FileNode], aliases: dict[str, End]) -> list[tuple[End, E
     links = []
     for near, far in far_ends.items():
         answer = far_ends.get(far)
-        if answer != near or near == far:
+        if answer != near:
             port = nodes[near[0]].ports[near[1]]
             raise _error(port, _describe_disagreement(nodes, near, far, answer))
-        if near < far:
+        if near <= far:  # equal for a loopback plug
             links.append((near, far))
     return links
 
@@ -171,8 +171,6 @@ def _far_end(port: FilePort, nodes: list[FileNode], by_id: dict[str, int], alias
 
 def _describe_disagreement(nodes: list[FileNode], near: End, far: End, answer: End | None) -> str:
     here, there = _end_name(nodes, near), _end_name(nodes, far)
-    if near == far:
-        return f"{here} is connected to itself"
     if answer is None:
         return f"{here} names {there}, which names no other end: a link is written at both of its ends"
     return f"{here} names {there}, which names {_end_name(nodes, answer)}"
