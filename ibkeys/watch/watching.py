@@ -206,8 +206,12 @@ class Watch:
         self._take(events)
 
     def _may_look_for_names(self) -> bool:
-        """Return whether names are missing in the last sweep, and it is old enough for another."""
-        return self.names.misses > 0 and self._now() - self._swept_at >= (self.settings.interval or NAMES_AGAIN)
+        """Return whether names are missing in the last sweep, and it is old enough for another.
+
+        Anyone can send packets that make traps with unknown LIDs, so they cause no more sweeps than `_sweep` allows.
+        """
+        due = max(self._next_sweep, self._swept_at + (self.settings.interval or NAMES_AGAIN))
+        return self.names.misses > 0 and self._now() >= due
 
     # --- sweeping ------------------------------------------------------------------------------------------------
 

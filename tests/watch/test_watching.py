@@ -99,6 +99,29 @@ def test_names_are_looked_up_again_where_a_lid_is_not_known_but_not_all_the_time
     assert [event.at.node_desc for event in told.events] == [None, "node05 mlx4_0"]
 
 
+@pytest.mark.parametrize("interval", [0, 30])
+def test_unknown_lids_cause_no_sweep_after_the_other_where_one_takes_long(
+    monkeypatch: pytest.MonkeyPatch, interval: float
+) -> None:
+    net, real = watched_subnet(), LiveFabric.sweep
+
+    def sweep(self: LiveFabric, **values: Any) -> Topology:
+        net.advance(100)
+        return real(self, **values)
+
+    monkeypatch.setattr(LiveFabric, "sweep", sweep)
+    with subscribed(net) as (fabric, subscriber):
+        watching = Watch(fabric, Told(), WatchSettings(interval=interval, seconds=400), subscriber)
+        watching.start()
+        watching.names.learn(Topology())
+        net.advance(90)
+        watching.take_reports([_report(net, 3)])
+        assert watching.summary.sweeps == 1, "the fabric is left alone as long as the sweep took"
+        net.advance(20)
+        watching.take_reports([_report(net, 3)])
+        assert watching.summary.sweeps == 2
+
+
 def _report(net: Subnet, receiver: int, p_key: int = 0x8123, sender: int = 2) -> TrapReport:
     at, by = host(net, receiver), host(net, sender)
     notice = Notice.new(is_generic=1, type=2, producer_type=1, trap_number=257, issuer_lid=at.lid)
