@@ -82,6 +82,14 @@ def test_why_says_no_where_every_route_leads_through_such_ports(every: Path) -> 
     assert document["may_be_stopped_by"] == []
 
 
+def test_why_of_one_host_does_not_know_all_of_its_partners(some: Path, every: Path) -> None:
+    found = run("why", HERE, "--from", some)
+    assert found.code == 3
+    assert "; of some ports it is not known\n" in found.out
+    assert "the result is partial: of some pairs the routes decide" in found.error
+    assert run("why", HERE, "--from", every).code == 0
+
+
 def test_matrix_counts_such_pairs_and_names_the_ports(some: Path, every: Path) -> None:
     found = run("matrix", "--from", some)
     assert found.code == 3

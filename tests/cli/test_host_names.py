@@ -202,6 +202,16 @@ def test_why_of_a_host_with_two_ports_is_about_both_and_names_them() -> None:
     assert run("why", "--backend", DUAL_HOME, "0x248a070300b10101").out.startswith("db01 mlx5_0 port 1 can talk to, ")
 
 
+def test_why_of_one_host_names_what_was_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not read may be a partner."""
+    change_each_subnet(monkeypatch, lambda net: net.silence("node03 mlx4_0"))
+    result = run("why", "--backend", TWO_SWITCH, "-t", 10, "node01")
+    assert result.code == 3
+    assert "\n  0x7fff (full): " in result.out
+    assert "port 3, LID 7: nothing answers behind it" in result.err
+    assert result.err.endswith("the result is partial: 1 thing that should have been read was not\n")
+
+
 def test_why_of_one_host_lists_its_partners_by_partition(rails: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def join(net: Subnet) -> None:
         for name, keys in (("node01 mlx4_1", [0xFFFF, 0x8001]), ("node03 mlx4_0", [0x7FFF, 0x0001])):

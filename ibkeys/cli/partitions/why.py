@@ -20,7 +20,7 @@ from ibkeys.cli.partitions.proof import write_packet_proof, write_proof
 from ibkeys.cli.partitions.trap import read_trap, show_trap
 from ibkeys.cli.partitions.why_hosts import show_pairs, show_partners
 from ibkeys.cli.render import write_document
-from ibkeys.cli.showing import not_active_document, stop_document, sweep
+from ibkeys.cli.showing import errors_of, finish, not_active_document, stop_document, sweep
 from ibkeys.cli.sm.policy import policy_if_known
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import UsageError
@@ -138,7 +138,8 @@ def _partners(
         names = names_in(policy_if_known(source, bool(where.verbose)))
         found = sweep(source, where, p_keys=True)
     reach = Reach(found, inbound_check=inbound_check, adaptive_routing=adaptive_routing)
-    return show_partners(found, reach, _all_ports(found, *end), names)
+    code = show_partners(found, reach, _all_ports(found, *end), names)
+    return finish(errors_of(found), format) or code
 
 
 def _refuse_beside_trap(a: str | None, packet: str | None, adaptive_routing: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.cli import exits
 from ibkeys.cli.exits import write
 from ibkeys.cli.screen.colour import paint
+from ibkeys.cli.showing import ROUTES_DECIDE
 from ibkeys.printable import counted, first_lines
 from ibkeys.reach.forms import FULL
 from ibkeys.reach.routes import numbers_in
@@ -67,6 +68,7 @@ def show_partners(fabric: Topology, reach: Reach, ports: Sequence[Port], partiti
     numbered = FoldedNames(port.identity() for port in fabric.ports())
     own = set(ports)
     unknown = [port for port in ports if reach.standings_of(port) is None]
+    all_known = True
     held: dict[int, dict[Port, bool]] = {}
     for port in ports:
         for partition, standing in reach.standings_of(port) or ():
@@ -93,6 +95,7 @@ def show_partners(fabric: Topology, reach: Reach, ports: Sequence[Port], partiti
         only = f", only {', '.join(numbered.words(port.identity() for port in holders))}" if some else ""
         name = f" {partition_names[partition]}" if partition in partition_names else ""
         who = ", ".join(listed) or "no other port"
+        all_known = all_known and not doubtful
         more = "; of some ports it is not known" if doubtful else ""
         count = counted(len(partners - own), "port")
         write(exits.clean(f"  0x{partition:04x}{name} ({member}{only}): {count}: {who}{more}"))
@@ -100,4 +103,6 @@ def show_partners(fabric: Topology, reach: Reach, ports: Sequence[Port], partiti
         write("  no partition: no port")
     for port in unknown:
         exits.warn(f"{port}: its P_Key table or the check of its switch port was not read", "not read")
-    return exits.NOT_COMPLETED if unknown else exits.DONE
+    if not all_known:
+        exits.warn(f"the result is partial: of some pairs {ROUTES_DECIDE}", "error")
+    return exits.NOT_COMPLETED if unknown or not all_known else exits.DONE
