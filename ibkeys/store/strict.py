@@ -78,7 +78,9 @@ def _path_steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | Non
     as they exist; and the directory of the file itself, None if that does not exist yet.
     """
     place = "/"
-    words = [*reversed(os.path.join(os.getcwd(), path).split("/"))]
+    # The working directory may be gone, which does not matter for an absolute path.
+    whole = os.fspath(path) if path.is_absolute() else os.path.join(os.getcwd(), path)
+    words = [*reversed(whole.split("/"))]
     steps = [(place, os.lstat(place))]
     links = 0
     while words:

@@ -207,3 +207,17 @@ def test_the_secret_of_fingerprints_is_ones_own_too(folder: Path, monkeypatch: p
     folder.chmod(0o777)
     with pytest.raises(StoreError, match="other users may write in"):
         load_fingerprints(path)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_working_directory_that_is_gone_does_not_matter(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with store(folder / "store.db"):
+        pass
+    with pytest.raises(OSError, match="No such file or directory"):
+        os.getcwd()
