@@ -91,7 +91,8 @@ def _groups(
             written.add(broadcast_mgid(base))
         groups = []
         for group in head.groups:
-            if group.refused is None and written.isdisjoint(group.mgids()):
+            # OpenSM also leaves a group out if its MGID, before scope= changes it, exists.
+            if group.refused is None and written.isdisjoint([group.mgid, *group.mgids()]):
                 written.update(group.mgids())
                 groups.append(group)
         if ipoib or groups:

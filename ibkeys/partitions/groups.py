@@ -18,6 +18,7 @@ from ibkeys.partitions.model import (
     MgidGroup,
     broadcast_mgid,
     is_ip_group,
+    scope_of,
 )
 from ibkeys.printable import shortened
 
@@ -100,7 +101,22 @@ def _group(
         flags = replace(flags, q_key=flags.q_key or IPOIB_Q_KEY)
     if refused is None and mgid in known_mgids:
         refused = "it exists already"
+    if refused is None and mgid >> 117 & 0b111 and not is_ip_group(mgid):
+        refused = "its flags, the first digit after ff, are neither 0 nor 1"
     group = MgidGroup(mgid, flags, refused)
-    if refused is None:
+    if refused is None and is_ip_group(mgid):
+        group = _with_broadcast_groups(definition.base, known_mgids, group)
+    if group.refused is None:
         known_mgids.update(group.mgids())
     return group
+
+
+def _with_broadcast_groups(base: int, known_mgids: set[int], group: MgidGroup) -> MgidGroup:
+    """Return an IP group with only the scopes in which its partition has a broadcast group, or is one by it. OpenSM
+    leaves out all others (ERR 1B1B)."""
+    broadcast = {mgid: broadcast_mgid(base, scope_of(mgid)) for mgid in group.mgids()}
+    made = {mgid for mgid, needed in broadcast.items() if needed in known_mgids or needed == mgid}
+    if not made:
+        missing = ipaddress.IPv6Address(min(broadcast.values()))
+        return replace(group, refused=f"no line before it makes the broadcast group {missing} of its partition")
+    return replace(group, flags=replace(group.flags, scopes=group.flags.scopes & set(map(scope_of, made))))

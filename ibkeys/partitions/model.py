@@ -70,7 +70,7 @@ class GroupFlags:
 class MgidGroup:
     """A multicast group of an ``mgid=`` line, beside the broadcast group.
 
-    ``mgid``: the MGID that OpenSM uses, before `GroupFlags.scopes` replace its scope nibble. ``refused``: the reason
+    ``mgid``: the MGID that OpenSM uses, before `mgids` replaces its scope nibble. ``refused``: the reason
     for which OpenSM leaves the group out; None if OpenSM makes the group.
     """
 
@@ -79,8 +79,9 @@ class MgidGroup:
     refused: str | None = None
 
     def mgids(self) -> list[int]:
-        """Return the MGIDs that OpenSM makes of this line: one for each scope, or ``mgid`` itself without scopes."""
-        return [with_scope(self.mgid, scope) for scope in sorted(self.flags.scopes)] or [self.mgid]
+        """Return the MGIDs that OpenSM makes of this line: one for each scope; without scopes a link-local one,
+        whatever the scope nibble of ``mgid`` is."""
+        return [with_scope(self.mgid, scope) for scope in sorted(self.flags.scopes) or (DEFAULT_SCOPE,)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,39 @@ def test_opensm_knows_the_groups_of_its_policy(serve: Callable[..., Served], nam
     assert (code, document["error"]) == (1 if odd else 0, None)
 
 
+SCOPES = """Default=0x7fff, ipoib : ALL=full ;
+One=0x1, ipoib : SELF=full
+ mgid=ff15::3
+ mgid=ff0e::4,sl=0
+ mgid=ff15:401b::16
+ mgid=ff15:401b::17,scope=5
+ mgid=ff12:401b::18,scope=5,scope=2
+ mgid=ff15:401b::ffff:ffff,scope=5
+ mgid=ff12:401b::19,scope=5
+ mgid=ff32::5
+ ALL ;
+Two=0x2 : SELF=full
+ mgid=ff12:401b::16
+ ALL ;
+Two=0x2, ipoib : SELF=full
+ mgid=ff12:601b::16
+ ALL ;
+"""
+
+
+def test_opensm_makes_the_scopes_and_ip_groups_that_are_predicted(serve: Callable[..., Served], tmp_path: Path) -> None:
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), tmp_path / "scopes.conf"
+    policy.write_text(SCOPES)
+    with running_opensm(fabric, partitions=policy):
+        code, document = check(fabric, policy)
+    made = ["ff12:401b:ffff::ffff:ffff", "ff12::3", "ff02::4"]
+    made += [f"ff12:401b:8001::{each}" for each in ("ffff:ffff", "16", "18")]
+    made += [f"ff15:401b:8001::{each}" for each in ("ffff:ffff", "19")]
+    made += ["ff12:401b:8002::ffff:ffff", "ff12:601b:8002::16"]
+    assert states(document) == dict.fromkeys(made, "as-planned")
+    assert code == 0
+
+
 def test_opensm_shows_a_group_to_limited_members_and_to_no_port_outside(
     serve: Callable[..., Served], tmp_path: Path
 ) -> None:

@@ -211,7 +211,7 @@ def test_a_group_that_goes_to_another_partition_does_so_at_the_end() -> None:
 def test_a_group_that_leaves_a_partition_that_ends_is_named() -> None:
     old = f"{TENANT}Three=3 : mgid=ff15::7,sl=1\n0x102=full, 0x105=full ;\n"
     new = "Default=0x7fff : ALL=limited, SELF=full ;\nTwo=2 : mgid=ff15::7,sl=1\n0x102=full, 0x105=full ;\n"
-    group = 0xFF15 << 112 | 7
+    group = 0xFF12 << 112 | 7  # without scope= OpenSM makes a link-local group
     assert between(old, new).moved_groups == ((group, 3, 2),)
     assert between(old, f"{new}Three=3 : 0x102=full ;\n").moved_groups == ()
     assert between(old, new.replace("ff15::7", "ff15::8")).moved_groups == ()

@@ -15,7 +15,7 @@ from ibkeys.partitions.editing.changes import EditedPolicy
 from ibkeys.partitions.editing.partition_name import PartitionName, require_partition
 from ibkeys.partitions.editing.removing import remove_items
 from ibkeys.partitions.editing.text import PolicyText, TextEdit
-from ibkeys.partitions.model import Definition, MgidGroup, Partition, Policy, is_ip_group
+from ibkeys.partitions.model import DEFAULT_SCOPE, Definition, MgidGroup, Partition, Policy, is_ip_group, scope_of
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.printable import clean
 
@@ -26,8 +26,9 @@ def add_group(policy: Policy, where: PartitionName, mgid: int) -> EditedPolicy:
     """Return the edit of *policy* that adds the multicast group *mgid* (128 bits) to a partition.
 
     The line comes first in the port list of the first definition with ipoib, else of the first one, and has the flags
-    of the head. A group that the partition has already is not added. Raises FileFormatError for a policy that OpenSM
-    would refuse; UsageError for a partition that does not exist, and for a group that OpenSM would leave out.
+    of the head; a scope that is not link-local is written. A group that the partition has already is not added. Raises
+    FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that does not exist, and for a
+    group of which OpenSM would make none or another one.
     """
     policy.require_accepted()
     partition = require_partition(policy, where)
@@ -36,12 +37,17 @@ def add_group(policy: Policy, where: PartitionName, mgid: int) -> EditedPolicy:
         return EditedPolicy(policy, policy, notes=(f"partition {clean(partition.name)} has the group {text} already",))
     place = next((each for each in partition.definitions if each.ipoib), partition.definitions[0])
     policy_text = PolicyText(policy)
-    after = parse_policy(policy_text.edited([_insertion(policy_text, place, text)]), policy.path)
+    # Without the flag, OpenSM makes a link-local group, whatever the MGID is.
+    flag = "" if scope_of(mgid) == DEFAULT_SCOPE else f",scope={scope_of(mgid)}"
+    after = parse_policy(policy_text.edited([_insertion(policy_text, place, text + flag)]), policy.path)
     new = _added(policy, place, after)
     if new is None:
         raise UsageError(f"{policy.path}: OpenSM would not read the group {text} as meant: add it with an editor")
     if new.refused is not None:
         raise UsageError(f"{policy.path}: OpenSM would leave the group {text} out: {new.refused}")
+    if new.mgid not in new.mgids():
+        made = ", ".join(map(_as_text, new.mgids()))
+        raise UsageError(f"{policy.path}: OpenSM would make {made} of the group {text}, by scope= of the definition")
     return EditedPolicy(policy, after)
 
 

@@ -159,9 +159,20 @@ def test_a_group_is_added_on_a_line_of_its_own_once(before: str, after: str) -> 
     assert not add_group(edited.after, X, MGID).pending
 
 
+def test_the_scope_of_a_group_is_written_where_opensm_would_make_a_link_local_one() -> None:
+    mgid = 0xFF15 << 112 | 0x77
+    edited = add_group(parse_policy("X=5 : 1 ;\n"), X, mgid)
+    assert text_of(edited) == "X=5 :\n    mgid=ff15::77,scope=5\n    1 ;\n"
+    assert edited.after.definitions[0].groups[0].mgids() == [mgid]
+    with pytest.raises(UsageError, match="OpenSM would make ff18::77 of the group ff12::77, by scope="):
+        add_group(parse_policy("X=5, scope=8 : 1 ;\n"), X, MGID)
+
+
 @pytest.mark.parametrize(
     ("mgid", "why"),
     [
+        (0xFF32 << 112 | 0x77, "its flags, the first digit after ff, are neither 0 nor 1"),
+        (IP_GROUP, "no line before it makes the broadcast group ff12:401b:8005::ffff:ffff of its partition"),
         (1, "it is not multicast"),
         (0xFF12_401B_8006 << 80 | 0x77, "its P_Key bits 0x8006 are neither those"),
         (MGID + 1, "it exists already"),
