@@ -49,7 +49,7 @@ def wanted_values(
     members = resolve(policy, end_ports, sm_port_guid, allow_both, emulate_fallback=True).by_port
     views: dict[Port, PortView] = {}
     if enforce is not None:
-        views = {port: _OFF for port in found.ports() if port.is_external and port.peer and port.peer.is_external}
+        views = {port: _OFF for port in found.ports() if port.is_between_switches}
     for port in found.end_ports():
         if not port.guid:
             continue

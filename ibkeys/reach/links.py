@@ -61,7 +61,7 @@ class SwitchLinks:
         self.route: Callable[[Port, Port], ForwardingRoute | None] = cache(self._find_route)
         """Returns the route from an end port to the base LID of another; None where it is not known, or is lost."""
         ports = [port for node in self._switches for port in node.ports.values()]
-        between = [port for port in ports if _is_between(port)]
+        between = [port for port in ports if port.is_between_switches]
         if any(self._checks_of(port, direction) for port in between for direction in _BITS):
             self._read(between)  # without a check no port between switches stops a packet
 
@@ -167,10 +167,6 @@ class SwitchLinks:
         such switch."""
         node = port.node if port.node.is_switch else port.peer.node if port.peer is not None else None
         return None if node is None else self.number.get(node)
-
-
-def _is_between(port: Port) -> bool:
-    return port.is_external and port.peer is not None and port.peer.is_external
 
 
 def _checks_of(port: Port, direction: Direction) -> LinkChecks:

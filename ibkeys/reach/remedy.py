@@ -57,9 +57,9 @@ def remedy_of(path: PacketPath, receiver: Port, inbound_check: InboundCheck) -> 
             for port, direction in checks
             if matching_entry(p_key, tables.get(port, port.p_keys or ()), direction, inbound_check) is None
         ]
-        if p_key in tables.get(sender, table) and all(_is_between_switches(port) for port, _ in stops):
+        if p_key in tables.get(sender, table) and all(port.is_between_switches for port, _ in stops):
             return Remedy(memberships, tuple(stops))
-    at = next(f"{port} ({direction})" for port, direction in stops if not _is_between_switches(port))
+    at = next(f"{port} ({direction})" for port, direction in stops if not port.is_between_switches)
     return Remedy(missing=f"{at} would still stop a packet with {p_key} if both ports were members")
 
 
@@ -101,7 +101,3 @@ def _tables_with(memberships: tuple[tuple[Port, Membership], ...], p_key: PKey) 
 
 def _key(p_key: PKey, how: Membership) -> PKey:
     return PKey(p_key.partition | (FULL_BIT if how == "full" else 0))
-
-
-def _is_between_switches(port: Port) -> bool:
-    return port.is_external and port.peer is not None and port.peer.is_external

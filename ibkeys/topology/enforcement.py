@@ -112,8 +112,7 @@ def is_unread(port: Port, bit: int = INBOUND | OUTBOUND) -> bool:
 def checks_between_switches(nodes: Iterable[Node]) -> bool:
     """Return whether a port on a link between switches checks P_Keys, or may: its check was not read."""
     ports = (port for node in nodes if node.is_switch for port in node.ports.values())
-    between = (port for port in ports if port.is_external and port.peer is not None and port.peer.is_external)
-    return any(enforced(port) or is_unread(port) for port in between)
+    return any(enforced(port) or is_unread(port) for port in ports if port.is_between_switches)
 
 
 def unread_for(port: Port) -> tuple[Port, ...]:

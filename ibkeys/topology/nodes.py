@@ -200,6 +200,11 @@ class Port:
         return self.path if self.path is not None else self.node.path
 
     @property
+    def is_between_switches(self) -> bool:
+        """Whether both ends of the link are external ports of switches."""
+        return self.is_external and self.peer is not None and self.peer.is_external
+
+    @property
     def port_info(self) -> PortInfo | None:
         """PortInfo, None when it could not be read."""
         return PortInfo(self.info) if self.info is not None else None
