@@ -10,7 +10,7 @@ import pytest
 
 from ibkeys.errors import Refused
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.rollout.closing import close_overtaken
+from ibkeys.mkeys.rollout.earlier_run import close_overtaken
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions, Runs

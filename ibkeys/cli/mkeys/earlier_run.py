@@ -112,7 +112,7 @@ def _why_it_may_end(request: RunRequest, writer: ChangeWriter) -> str | None:
 def _close(request: RunRequest, writer: ChangeWriter) -> str:
     """Close the run, remove the locks that it left on the hosts of OpenSMs, and return its name."""
     from ibkeys.mkeys.opensm.last_run_record import hosts_of_last_run
-    from ibkeys.mkeys.rollout.closing import close_overtaken
+    from ibkeys.mkeys.rollout.earlier_run import close_overtaken
 
     name = close_overtaken(writer)
     if request.method is not None and not request.method.sends_sets:

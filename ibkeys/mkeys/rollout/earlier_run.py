@@ -20,7 +20,8 @@ from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.printable import counted, named
-from ibkeys.store.journal import Journal
+from ibkeys.store.cut_off_operations import close_cut_off
+from ibkeys.store.journal import KEY_COMMANDS, Journal
 from ibkeys.store.journal.runs import MKeyRun, RunOptions, RunPort, Runs
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.moving_runs import IS_TO_BE_MOVED, has_run_to_move
@@ -118,6 +119,20 @@ def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | No
 def close_command_of(last: MKeyRun) -> str | None:
     """Return the command that ends the record of a run and does nothing else; None if the run has ended."""
     return None if next_commands_of(last.operation) is None else close_command(last.id)
+
+
+def close_overtaken(writer: ChangeWriter) -> str:
+    """Note in the journal that the last run, whose values another program or administrator has changed, has ended, and
+    return its name. No port, file or OpenSM is changed, and its keys stay in the key store. Raises UsageError if there
+    is no run, StoreError."""
+    last, _ = last_run(writer)
+    with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
+        journal.leave_stage(last.id, last.operation.stage, "confirmed")  # it needs no confirmation any more
+        journal.end_undos(last.id)
+        if last.is_left_over:
+            journal.set_state(last.id, "undone")
+        close_cut_off(journal, KEY_COMMANDS, "undone", last.started)
+    return last.name
 
 
 def refuse_other_method(run: PlannedRun) -> None:

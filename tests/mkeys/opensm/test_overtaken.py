@@ -11,7 +11,7 @@ import pytest
 
 from ibkeys.errors import Refused
 from ibkeys.mkeys.opensm import method, planned
-from ibkeys.mkeys.rollout.closing import close_overtaken
+from ibkeys.mkeys.rollout.earlier_run import close_overtaken
 from tests.mkeys.opensm.madeup import Bench
 from tests.mkeys.opensm.stopping import bench_in, stop_at
 
