@@ -12,23 +12,25 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final
 
-from ibkeys.apply.carrier import Assignment, Carrier, Failed
+from ibkeys.apply.carrier import Assignment, Carrier, Failed, WrittenPort
 from ibkeys.apply.former_values import FormerValues
 from ibkeys.apply.other_indexes import OtherIndex, notes_on, other_indexes
-from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import RemainingChanges
-from ibkeys.apply.survey import Survey, choose_m_keys
+from ibkeys.apply.survey import Survey, choose_m_keys, read_again
 from ibkeys.arguments import given
 from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.next_commands import advice_if_gone
 from ibkeys.change.plan import Plan
 from ibkeys.change.runner import OnStep
 from ibkeys.change.subnets import refuse_other_subnet
+from ibkeys.change.wanted import differences
 from ibkeys.change.write_order import rank_of
 from ibkeys.change.writer import ChangeWriter, name_open_operation
-from ibkeys.errors import IbkeysError, Incomplete, Refused
+from ibkeys.errors import IbkeysError, Incomplete, NotStored, Refused
+from ibkeys.mad.attributes import PortInfo
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import ADDING, OF_SETS, PHASES, Phase, PlanStep, sets_of
+from ibkeys.port_text import at_port
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import PLAN_COMMANDS, Journal, RehearsalRecord, RunningOperation
 from ibkeys.store.origin import Origin
@@ -338,3 +340,26 @@ def _incomplete(
     elif stopped is not None:
         error.changed = f"it stopped at this step, which is in place: {PHASES[stopped.name]}"
     return name_open_operation(error, operation)
+
+
+def find_differences(writer: ChangeWriter, written: Mapping[PortKey, WrittenPort]) -> dict[PortKey, IbkeysError]:
+    """Read the ports of *written* afresh; return those that are not as they should be, or do not answer, each with the
+    error.
+
+    SMPs: ``ceil(capacity / 32)`` Gets and one for PortInfo for each port.
+    """
+    wrong = read_again(writer, [each.target for each in written.values()])
+    for key, each in written.items():
+        if key not in wrong and (problem := _difference(each)):
+            wrong[key] = NotStored(at_port(each.target.port, f"when it was read at the end, {problem}"))
+    return wrong
+
+
+def _difference(each: WrittenPort) -> str:
+    info, parts = each.target.port.port_info, differences(each.target.table, each.table)
+    parts += [
+        f"{PortInfo.rows[name].name} is {getattr(info, name)} instead of {value}"
+        for name, value in each.bits.items()
+        if getattr(info, name) != value
+    ]
+    return "; ".join(parts[:4])
