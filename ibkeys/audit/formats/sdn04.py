@@ -16,12 +16,11 @@ from ibkeys.audit.files import Tenancy
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.classkeys.reading import ANSWERED, ClassKeyReading
 from ibkeys.grouping import gathered, grouped
-from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.classes.gmp import KEY_CLASSES, ClassName
+from ibkeys.partitions.model import DEFAULT_PARTITION
 from ibkeys.printable import counted
 from ibkeys.topology.nodes import Port
 
-DEFAULT_PARTITION: Final = PARTITION_MASK
 DEFAULT_PLATFORM: Final = "infiniband"
 _NAMED: Final = 3
 

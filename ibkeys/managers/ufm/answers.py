@@ -14,9 +14,9 @@ from typing import Any, Final, Literal, cast
 
 from ibkeys.errors import EncodeError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.partitions.model import DEFAULT_PARTITION
 from ibkeys.printable import clean
 
-DEFAULT_PARTITION: Final = PARTITION_MASK
 UfmMembership = Literal["full", "limited"]
 JobState = Literal["running", "done", "failed"]
 _WORDS: Final = ("full", "limited")

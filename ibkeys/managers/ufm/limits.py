@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import FULL_BIT, PKey
-from ibkeys.managers.ufm.answers import DEFAULT_PARTITION
+from ibkeys.partitions.model import DEFAULT_PARTITION
 from ibkeys.printable import named
 
 
