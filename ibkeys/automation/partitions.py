@@ -32,7 +32,6 @@ class _Partitions(PreparedChange):
     """A prepared change of many ports."""
 
     plan: ApplyPlan
-    asked: ChangeArguments
     interrupts: Interrupts
 
     @property
@@ -139,7 +138,7 @@ def change_partitions(
             hooks = ApplyHooks(interrupts.check, asked.tell, asked.began)
             if seconds is not None:
                 add_confirmation(hooks, seconds, guardian, asked.waiting(interrupts), asked.tell)
-            return _Partitions(plan(writer, hooks), asked, interrupts)
+            return _Partitions(plan(writer, hooks), interrupts)
 
         return make_change(command, asked, prepare)
 

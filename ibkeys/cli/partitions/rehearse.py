@@ -42,29 +42,25 @@ class _RehearseOptions:
         "--policy",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        default=None,
         help="Rehearse this policy instead of a plan: it is planned on the copy.",
     )
     now: bool = options.field(
-        "--now", is_flag=True, default=False, help="Rehearse no change: show what a restart of OpenSM would change."
+        "--now", is_flag=True, help="Rehearse no change: show what a restart of OpenSM would change."
     )
     opensm: str | None = options.field(
         "--opensm",
         metavar="COMMAND",
-        default=None,
         help="Command line of your OpenSM, in quotes.  [default: the one that runs on this host, else 'opensm']",
     )
     html: Path | None = options.field(
         "--html",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        default=None,
         help="Write the result as a web page too.",
     )
     faults: bool = options.field(
         "--faults",
         is_flag=True,
-        default=False,
         help="Try faults too: OpenSM killed, a node silent, ibkeys killed; then resume or undo.",
     )
     fault_runs: int | None = options.number_field(
@@ -77,11 +73,10 @@ class _RehearseOptions:
         "--pack",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        default=None,
         help="Only write a bundle without keys, for --from on another machine.",
     )
     host: str | None = options.field(
-        "--host", metavar="NODE", default=None, help="Node on which OpenSM runs.  [default: that of the master]"
+        "--host", metavar="NODE", help="Node on which OpenSM runs.  [default: that of the master]"
     )
     standby: tuple[str, ...] = options.field(
         "--standby",

@@ -48,7 +48,6 @@ class SubnetOptions:
     links: Literal["initialize", "active"] | None = options.field(
         "--links",
         type=click.Choice(["initialize", "active"]),
-        default=None,
         help="State of the links: as after power-up, or as a subnet manager left them.  [default: as recorded, else "
         "initialize]",
     )
