@@ -22,6 +22,19 @@ SEPARATORS = st.sampled_from(
 GAPS = st.sampled_from(["\n", " ", "\n\n", "  # between\n", "\n# a line: of = its ; own\n", "; #\n".lstrip(";")])
 
 
+@st.composite
+def policies(draw: st.DrawFn, heads: st.SearchStrategy[str], items: st.SearchStrategy[str]) -> str:
+    """Policies of up to 5 definitions, with comments and blanks in many places; some lack the last semicolon."""
+    text = draw(st.sampled_from(["", "# head\n", "\n", "\t"]))
+    for _ in range(draw(st.integers(1, 5))):
+        named = draw(st.lists(items, min_size=1, max_size=5))
+        body = named[0] + "".join(draw(SEPARATORS) + each for each in named[1:])
+        group = draw(st.sampled_from(["", "", "\n  mgid=ff12::77,sl=1 # group\n", "\n mgid=ff12:401b::78,sl=0\n"]))
+        text += f"{draw(heads)} :{draw(st.sampled_from([' ', '', chr(10), '  # c' + chr(10)]))}{group}{body}"
+        text += draw(st.sampled_from([" ;", ";", ", ;"])) + draw(GAPS)
+    return text.rstrip("\n ;") if draw(st.booleans()) and draw(st.booleans()) else text
+
+
 def text_of(edited: EditedPolicy) -> str:
     assert edited.after.data is not None
     return edited.after.data.decode()

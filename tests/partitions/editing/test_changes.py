@@ -15,7 +15,7 @@ from ibkeys.partitions.editing.partition_name import PartitionName
 from ibkeys.partitions.model import MemberRule, MemberWord
 from ibkeys.partitions.reader import parse_policy
 from tests import corpus
-from tests.partitions.editing.generated import GAPS, GUIDS, PORTS, SEPARATORS, X, members, text_of
+from tests.partitions.editing.generated import GUIDS, PORTS, X, members, policies, text_of
 
 
 def guid(number: int, how: MemberWord) -> MemberRule:
@@ -230,18 +230,6 @@ HEADS = st.builds(
 )
 
 
-@st.composite
-def policies(draw: st.DrawFn) -> str:
-    text = draw(st.sampled_from(["", "# head\n", "\n", "\t"]))
-    for _ in range(draw(st.integers(1, 4))):
-        items = draw(st.lists(ITEMS, min_size=1, max_size=5))
-        body = items[0] + "".join(draw(SEPARATORS) + each for each in items[1:])
-        group = draw(st.sampled_from(["", "", "\n  mgid=ff12::77,sl=1 # group\n"]))
-        text += f"{draw(HEADS)} :{draw(st.sampled_from([' ', '', chr(10), '  # c' + chr(10)]))}{group}{body}"
-        text += draw(st.sampled_from([" ;", ";", ", ;"])) + draw(GAPS)
-    return text.rstrip("\n ;") if draw(st.booleans()) and draw(st.booleans()) else text
-
-
 def bare(text: bytes) -> bytes:
     """What is left of a policy without the separators that an edit may have to move."""
     return re.sub(rb"[ \t\n,;]", b"", text)
@@ -257,7 +245,7 @@ def edit(change: Callable[[], EditedPolicy]) -> EditedPolicy:
 
 
 @given(
-    policies(),
+    policies(HEADS, ITEMS),
     st.sampled_from([1, 2, 3, 0x44]),
     st.dictionaries(st.sampled_from(GUIDS), st.sampled_from(["full", "limited"]), min_size=1, max_size=3),
 )
@@ -283,7 +271,7 @@ def test_an_addition_is_the_former_policy_plus_these_members(
         assert b"NONE" in now or now[len(now) - tail :] == was[start:]
 
 
-@given(policies(), st.sampled_from([1, 2, 3]), st.sets(st.sampled_from(GUIDS), min_size=1, max_size=4))
+@given(policies(HEADS, ITEMS), st.sampled_from([1, 2, 3]), st.sets(st.sampled_from(GUIDS), min_size=1, max_size=4))
 def test_a_removal_is_the_former_policy_without_these_members(text: str, base: int, gone: set[int]) -> None:
     policy = parse_policy(text)
     assume(policy.accepted and policy.partition(base))

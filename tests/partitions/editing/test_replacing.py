@@ -16,7 +16,7 @@ from ibkeys.partitions.editing.replacing import replace_guids
 from ibkeys.partitions.model import Definition, MemberRule
 from ibkeys.partitions.reader import parse_policy
 from tests import corpus
-from tests.partitions.editing.generated import GAPS, GUIDS, SEPARATORS, members, text_of
+from tests.partitions.editing.generated import GUIDS, members, policies, text_of
 
 NEW: Final = 0x2C903000A9991
 OLD: Final = 0x2C903000A1021
@@ -105,18 +105,6 @@ _HEADS: Final = st.builds(
 )
 
 
-@st.composite
-def policies(draw: st.DrawFn) -> str:
-    text = draw(st.sampled_from(["", "# head\n", "\n", "\t"]))
-    for _ in range(draw(st.integers(1, 4))):
-        items = draw(st.lists(_ITEMS, min_size=1, max_size=5))
-        body = items[0] + "".join(draw(SEPARATORS) + each for each in items[1:])
-        group = draw(st.sampled_from(["", "", "\n  mgid=ff12::77,sl=1 # group\n"]))
-        text += f"{draw(_HEADS)} :{draw(st.sampled_from([' ', '', chr(10), '  # c' + chr(10)]))}{group}{body}"
-        text += draw(st.sampled_from([" ;", ";", ", ;"])) + draw(GAPS)
-    return text
-
-
 def bare(data: bytes | None, guids: set[int]) -> list[str]:
     """Return the parts of a policy between numbers that are one of *guids*."""
     pieces = re.split(r"([+]?\b(?:0[xX][0-9a-fA-F]+|[0-9]+)\b)", (data or b"").decode())
@@ -130,7 +118,7 @@ def int_of(word: str) -> int | None:
         return int(word, 8) if word.isdigit() and word.startswith("0") else None
 
 
-@given(policies(), st.dictionaries(st.sampled_from(GUIDS), st.integers(8, 12), min_size=1))
+@given(policies(_HEADS, _ITEMS), st.dictionaries(st.sampled_from(GUIDS), st.integers(8, 12), min_size=1))
 def test_new_ports_mean_what_the_former_ones_meant_and_the_way_back_too(text: str, guids: dict[int, int]) -> None:
     policy = parse_policy(text)
     assume(policy.accepted and len({*guids.values()}) == len(guids))
