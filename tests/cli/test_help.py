@@ -417,6 +417,9 @@ def test_completion_script(shell: str) -> None:
         ("ibkeys pkey-show --form", 2, ["--format"]),
         ("ibkeys pkey-show -f ", 3, ["table", "json", "csv"]),
         ("ibkeys enforce-set --inbound o", 3, ["on", "off"]),
+        ("ibkeys pkey s", 2, ["show", "set"]),  # the second part of a name, as a word
+        ("ibkeys pkey show --form", 3, ["--format"]),
+        ("ibkeys nothing s", 2, []),
     ],
 )
 def test_completion(words: str, at: int, expected: list[str]) -> None:

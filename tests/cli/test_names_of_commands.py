@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-import sys
 
 import pytest
 
@@ -80,18 +77,3 @@ def test_an_old_line_is_answered_before_a_command_is_looked_for(
         assert (done.code, done.out) == (2, "")
         assert done.err == f"ibkeys: error: {line[0]} is now: ibkeys {RENAMED[line[0]]}\n"
     assert looked_for == []
-
-
-@pytest.mark.parametrize(
-    ("words", "at", "expected"),
-    [
-        ("ibkeys pkey s", 2, ["show", "set"]),
-        ("ibkeys pkey show --form", 3, ["--format"]),
-        ("ibkeys nothing s", 2, []),
-    ],
-)
-def test_a_shell_completes_the_second_part_as_a_word(words: str, at: int, expected: list[str]) -> None:
-    environment = {**os.environ, "_IBKEYS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
-    command = [sys.executable, "-c", "from ibkeys.cli import main; main()"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert done.stdout.split() == [f"plain,{word}" for word in expected], done.stderr
