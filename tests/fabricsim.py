@@ -82,7 +82,7 @@ def limited_members(*helped_themselves: str) -> Subnet:
     return net
 
 
-def virtualize(net: Subnet, name: str, enabled: bool | None = True) -> SimPort:
+def virtualize(net: Subnet, name: str, enabled: bool | None = True) -> None:
     """Let a host's port say that it may have virtual ports, and of them that they are on or off; None: it does not know
     VirtualizationInfo."""
     port = net.port(name, 1)
@@ -90,7 +90,6 @@ def virtualize(net: Subnet, name: str, enabled: bool | None = True) -> SimPort:
     if enabled is not None:
         known = VirtualizationInfo.new(vport_cap=127, vport_index_top=3, virtualization_enable=int(enabled))
     virtual_ports.place(port, known)
-    return port
 
 
 def between_switches(net: Subnet) -> SimPort:

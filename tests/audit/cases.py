@@ -99,8 +99,8 @@ def after(change: Callable[[Subnet], object], net: Subnet | None = None) -> Audi
     return look(net, baseline=baseline)
 
 
-def count_up(name: str, number: int = 3) -> Callable[[Subnet], object]:
-    return lambda net: setattr(net.port("node02 mlx4_0", 1), name, number)
+def count_up(name: str) -> Callable[[Subnet], object]:
+    return lambda net: setattr(net.port("node02 mlx4_0", 1), name, 3)
 
 
 def stored(net: Subnet, key: int, bits: int = 2) -> StoreView:
@@ -167,8 +167,8 @@ def asked(*, sa_key: int = 1, enhanced: bool = False, refuses: bool = False, mas
     return look(net, probe=True)
 
 
-def with_policy(net: Subnet, *lines: str, allow_both: bool = False) -> AuditInput:
-    return look(net, policy=policy(*lines), allow_both=allow_both)
+def with_policy(net: Subnet, *lines: str) -> AuditInput:
+    return look(net, policy=policy(*lines))
 
 
 def small_leaf(net: Subnet) -> None:

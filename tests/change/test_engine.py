@@ -78,8 +78,8 @@ class Bench:
     def hosts(self) -> list[Any]:
         return [port for port in self.found.end_ports() if not port.node.is_switch]
 
-    def externals(self, description: str) -> list[Any]:
-        node = next(node for node in self.found.nodes if node.description == description)
+    def externals(self) -> list[Any]:
+        node = next(node for node in self.found.nodes if node.description == SWITCH)
         return [port for port in node.ports.values() if port.num]
 
     def run(self, sets: Sequence[PendingSet], **options: Any) -> RunningOperation:
@@ -122,7 +122,7 @@ def test_a_silent_port_holds_back_no_other() -> None:
 
 def test_a_lost_set_to_a_switch_holds_back_none_of_its_other_ports() -> None:
     bench = Bench(subnet("two-switch"))
-    pending = adding(bench.fabric, *bench.externals(SWITCH)[:4])
+    pending = adding(bench.fabric, *bench.externals()[:4])
     bench.net.faults.lose_next("request", method=Method.SET)
     bench.run(pending)
     lost = [each for each in pending if each.error is not None]
@@ -133,7 +133,7 @@ def test_a_lost_set_to_a_switch_holds_back_none_of_its_other_ports() -> None:
 
 def test_what_was_not_asked_of_a_dead_switch_is_said_of_each_port() -> None:
     bench = Bench(subnet("two-switch"), retries=0)
-    pending = adding(bench.fabric, *bench.externals(SWITCH))
+    pending = adding(bench.fabric, *bench.externals())
     bench.net.node(SWITCH).silent = 2
     record = spy(bench.fabric)
     bench.run(pending)
@@ -260,7 +260,7 @@ def test_a_refused_set_is_told_when_the_run_stops_before_its_other_form() -> Non
 
 def test_a_proof_that_was_not_asked_because_its_switch_paused_is_asked_later() -> None:
     bench = Bench(subnet("two-switch"), retries=0)
-    pending = adding(bench.fabric, *bench.externals(SWITCH)[:6])
+    pending = adding(bench.fabric, *bench.externals()[:6])
     switch = bench.net.node(SWITCH)
     lost = 0
 

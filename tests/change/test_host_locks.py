@@ -251,21 +251,21 @@ def test_a_lock_that_cannot_be_removed_is_a_warning_and_no_error(writer: Any, co
     assert host.order == ["take sm2", "release sm2"] * 2
 
 
-def left_by(writer: ChangeWriter, conf: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Journal:
+def left_by(writer: ChangeWriter, conf: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
     """Leave the lock of a killed command beside *conf*, whose OpenSM is the only one of all hosts; return its
     journal."""
     with writer:
         lock_file(conf).write_bytes(writer.lock_holder.line())
     report: Any = SimpleNamespace(instances=[running(conf).instance], error="")
     monkeypatch.setattr(host_locks, "report_on_host", lambda *given: report)
-    monkeypatch.setattr(host_locks, "reach", lambda enter, hosts: [ReachedHost(hosts[0], machine)])
+    monkeypatch.setattr(host_locks, "reach", lambda enter, hosts: [ReachedHost(hosts[0], THIS)])
     return Journal(writer.fabric.stores.journal)
 
 
 def test_what_ends_an_operation_without_a_lock_removes_the_one_that_it_left(
     writer: Any, conf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with left_by(writer("anna"), conf, THIS, monkeypatch) as journal:
+    with left_by(writer("anna"), conf, monkeypatch) as journal:
         assert remove_left_locks(journal, "apply", []) == []
         assert find_lock(conf) is None
         assert remove_left_locks(journal, "apply", []) == [], "none is left"
@@ -274,7 +274,7 @@ def test_what_ends_an_operation_without_a_lock_removes_the_one_that_it_left(
 def test_it_stays_while_an_operation_is_open_that_began_under_it(
     writer: Any, conf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with left_by(writer("anna"), conf, THIS, monkeypatch) as journal:
+    with left_by(writer("anna"), conf, monkeypatch) as journal:
         operation = journal.begin_operation("apply", this_process())
         assert remove_left_locks(journal, "apply", []) == []
         assert find_lock(conf) is not None
@@ -286,7 +286,7 @@ def test_it_stays_while_an_operation_is_open_that_began_under_it(
 def test_one_of_somebody_else_and_one_that_is_held_stay(
     writer: Any, conf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left_by(writer("anna"), conf, THIS, monkeypatch).close()
+    left_by(writer("anna"), conf, monkeypatch).close()
     with writer("bert") as bert, Journal(bert.fabric.stores.journal) as journal:
         assert remove_left_locks(journal, "apply", []) == []
         assert find_lock(conf) is not None
@@ -300,7 +300,7 @@ def test_where_nobody_can_look_it_is_said(writer: Any, conf: Path, monkeypatch: 
     def fail(enter: object, hosts: object) -> list[ReachedHost]:
         raise HostNotReached("no answer", "node05")
 
-    with left_by(writer("anna"), conf, THIS, monkeypatch) as journal:
+    with left_by(writer("anna"), conf, monkeypatch) as journal:
         monkeypatch.setattr(host_locks, "reach", fail)
         (problem,) = remove_left_locks(journal, "apply", [])
     assert "the next change through OpenSM with this journal removes it" in problem

@@ -43,7 +43,7 @@ BUILDERS = {
 def tree(tmp_path: Path) -> Tree:
     """Two ports with IPoIB on each, one child made by sysfs and one by netlink."""
     tree = trees.connectx(tmp_path / "sys", ports=2)
-    tree.child_by_sysfs("ib0", GUID, 0x8010)
+    tree.child_by_sysfs(GUID, 0x8010)
     tree.child_by_netlink("storage", GUID + 0x10, 0x0010, "ib1")
     return tree
 

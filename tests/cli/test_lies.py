@@ -77,7 +77,6 @@ class Site:
         if sa:
             net.set_sm("ibrouter01")
         self.liar, self.victim = sides(net, lie)
-        self.liar_guid = self.liar.guid
         ring = protect_all(net)
         keep_counters(net, ring)
         self.wire = listen(net)

@@ -74,16 +74,16 @@ def end_port(net: Subnet, node: int) -> SimPort:
     return net.attach_port(net.nodes[node])
 
 
-def send_bad_p_key(net: Subnet, p_key: int = 0x0EAD) -> None:
+def send_bad_p_key(net: Subnet) -> None:
     net.advance(5)  # as far apart as security traps of one port have to be
-    net.packet(Packet(end_port(net, 0), end_port(net, VICTIM), p_key))
+    net.packet(Packet(end_port(net, 0), end_port(net, VICTIM), 0x0EAD))
 
 
-def offer_bad_m_key(net: Subnet, key: int = OFFERED) -> None:
+def offer_bad_m_key(net: Subnet) -> None:
     net.advance(5)
     victim = end_port(net, VICTIM)
     victim.m_key = 0x1234
-    mad = build_smp(Method.SET, 0x15, victim.number, m_key=key)
+    mad = build_smp(Method.SET, 0x15, victim.number, m_key=OFFERED)
     assert net.send(mad, end_port(net, 0), victim.lid) is Drop.M_KEY
 
 

@@ -11,7 +11,7 @@ import importlib.util
 import mmap
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -175,11 +175,11 @@ def by_hypothesis(part: Slice) -> None:
         run()
 
 
-def inputs_of(target: Target, begin: Sequence[bytes] | None = None) -> Any:
-    """Return a strategy of Hypothesis: an input of *begin*, by default the committed ones, with changes."""
+def inputs_of(target: Target) -> Any:
+    """Return a strategy of Hypothesis: one of the inputs of `begin_with`, with changes."""
     from hypothesis import strategies as st
 
-    whole = list(begin) if begin is not None else begin_with(target)
+    whole = begin_with(target)
 
     def changed(data: bytes, seed: int) -> bytes:
         return mutate(data, random.Random(seed), target.words, whole)[: target.largest]

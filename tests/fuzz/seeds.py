@@ -32,9 +32,9 @@ def kept(target: Target, folder: Path = FOLDER) -> list[bytes]:
     return [json.loads(line).encode("latin-1") for line in path.read_text().splitlines()]
 
 
-def begin_with(target: Target, folder: Path = FOLDER) -> list[bytes]:
+def begin_with(target: Target) -> list[bytes]:
     """Return the inputs that others are made from: those that show what is right, and the committed ones."""
-    return list(dict.fromkeys([*target.seeds(), *kept(target, folder)]))
+    return list(dict.fromkeys([*target.seeds(), *kept(target)]))
 
 
 def keep(target: Target, inputs: Iterable[bytes], folder: Path = FOLDER) -> int:

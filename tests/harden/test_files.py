@@ -16,7 +16,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, UsageError
 from ibkeys.harden.files import FOLDERS, KEY_FILES
 from ibkeys.harden.step import HardenRequest
-from ibkeys.managers.instance import Instance, InstanceFile, Role, read_instance
+from ibkeys.managers.instance import Instance, InstanceFile, read_instance
 from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.managers.site import RunningOpensm
@@ -39,10 +39,10 @@ def opensm(tmp_path: Path) -> Instance:
     return read_instance(process, THIS.files)
 
 
-def with_file(opensm: Instance, role: Role, path: Path, place: Path) -> RunningOpensm:
-    file = InstanceFile(role, path, place, "default", True, THIS.files.stat(place))
-    none = InstanceFile("cache" if role == "log" else "log", None, None, "default", True)
-    files = {**opensm.files, role: file, none.role: none}
+def with_log(opensm: Instance, path: Path, place: Path) -> RunningOpensm:
+    file = InstanceFile("log", path, place, "default", True, THIS.files.stat(place))
+    none = InstanceFile("cache", None, None, "default", True)
+    files = {**opensm.files, "log": file, none.role: none}
     return RunningOpensm(replace(opensm, files=files), THIS, None)
 
 
@@ -58,7 +58,7 @@ def writer(folder: Path, command: str) -> Iterator[ChangeWriter]:
 
 
 def close_log(opensm: Instance, folder: Path) -> None:
-    running, step = with_file(opensm, "log", folder / "opensm.log", folder / "opensm.log"), cast(Any, FOLDERS)
+    running, step = with_log(opensm, folder / "opensm.log", folder / "opensm.log"), cast(Any, FOLDERS)
     with writer(folder, FOLDERS.command) as changing:
         step.close_all(changing, list(step.open_files(running)))
 
@@ -112,7 +112,7 @@ def test_a_file_is_named_as_its_host_names_it_and_not_by_the_process_that_reads_
 ) -> None:
     """/proc/PID/root leads there only as long as that process lives."""
     log = tmp_path / "opensm.log"
-    running = with_file(opensm, "log", log, inside / log.relative_to("/"))
+    running = with_log(opensm, log, inside / log.relative_to("/"))
     assert open_files(running) == [(f"{log}: mode 0644 -> 0600", f"chmod 0644 {log}")]
 
 
@@ -123,7 +123,7 @@ def test_a_file_that_only_the_opensm_sees_stops_the_step_before_anything_is_done
     there.parent.mkdir()
     there.touch()
     there.chmod(0o644)
-    running = with_file(opensm, "log", tmp_path / "opensm.log", there)
+    running = with_log(opensm, tmp_path / "opensm.log", there)
     with pytest.raises(
         FileError, match=r"(?s)sees a different file of that name than its host: run ibkeys in its.*a container"
     ):

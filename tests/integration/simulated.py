@@ -22,7 +22,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user"
 
 
 def beside_adapter(
-    command: Sequence[str | Path], mode: str = "666", timeout: float = RUN_TIMEOUT, etc: Path | None = None
+    command: Sequence[str | Path], mode: str = "666", etc: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run *command* where this host seems to have an adapter, whose devices have these permissions.
 
@@ -37,7 +37,7 @@ def beside_adapter(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=RUN_TIMEOUT,
         cwd=ROOT,
     )
 

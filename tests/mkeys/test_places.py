@@ -37,8 +37,8 @@ def names(found: Topology) -> set[str | None]:
     return {node.description for node in found.nodes}
 
 
-def free_port(net: Subnet, switch: str) -> int:
-    return next(port.number for port in net.node(switch).ports[1:] if port.peer is None)
+def free_port(net: Subnet) -> int:
+    return next(port.number for port in net.node(LEAF).ports[1:] if port.peer is None)
 
 
 def test_an_untouched_fabric_has_nothing_to_settle(site: Site) -> None:
@@ -49,7 +49,7 @@ def test_an_untouched_fabric_has_nothing_to_settle(site: Site) -> None:
 
 
 def test_a_host_that_moved_is_not_asked_until_it_is_settled(site: Site) -> None:
-    number = free_port(site.net, LEAF)
+    number = free_port(site.net)
     site.move(HOST, LEAF, number)
     found = site.sweep()
     assert HOST not in names(found)
@@ -65,7 +65,7 @@ def test_a_host_that_moved_is_not_asked_until_it_is_settled(site: Site) -> None:
 
 
 def test_a_host_that_vanished_is_not_waited_for_but_new_places_are_still_identified(site: Site) -> None:
-    host, number = site.net.port(HOST, 1), free_port(site.net, LEAF)
+    host, number = site.net.port(HOST, 1), free_port(site.net)
     site.net.unplug(HOST, 1)
     assert site.settle().vanished == [host.guid]
     assert not site.sweep().troubles
@@ -120,7 +120,7 @@ def test_two_hosts_that_were_swapped_are_settled_together(site: Site) -> None:
 
 def test_without_an_sa_the_forwarding_table_names_a_host_that_moved(tmp_path: Path) -> None:
     site = Site(tmp_path, sm=False)
-    number = free_port(site.net, LEAF)
+    number = free_port(site.net)
     site.move(HOST, LEAF, number)
     [trouble] = site.sweep().troubles
     assert "named by the forwarding table" in trouble.error
@@ -136,7 +136,7 @@ def test_a_place_that_nothing_identifies_is_asked_only_when_nobody_is_missed(tmp
     stranger = site.net.port("node03 mlx4_0", 1)
     site.net.unplug("node03 mlx4_0", 1)
     stranger.guid, stranger.node.guid, stranger.m_key, stranger.protect_bits = 0x5001, 0x5000, 0, 0
-    site.net.plug("node03 mlx4_0", 1, LEAF, free_port(site.net, LEAF))  # the link stays Initialize
+    site.net.plug("node03 mlx4_0", 1, LEAF, free_port(site.net))  # the link stays Initialize
     [trouble] = site.sweep().troubles
     assert "2 ports known as protected may be there" in trouble.error
     places = site.settle()
@@ -148,7 +148,7 @@ def test_a_place_that_nothing_identifies_is_asked_only_when_nobody_is_missed(tmp
 
 def test_a_guid_at_two_places_is_not_settled(site: Site) -> None:
     host, liar = site.net.port(HOST, 1), site.net.port("node03 mlx4_0", 1)
-    number = free_port(site.net, LEAF)
+    number = free_port(site.net)
     liar.m_key = liar.protect_bits = 0
     liar.guid = liar.node.guid = host.guid
     site.move("node03 mlx4_0", LEAF, number)
@@ -208,7 +208,7 @@ def test_without_a_key_the_own_port_is_asked_first_and_may_end_the_sweep(
 
 
 def test_ask_unproven_asks_once(site: Site) -> None:
-    number = free_port(site.net, LEAF)
+    number = free_port(site.net)
     site.move(HOST, LEAF, number)
     with tool(site.net, timeout=0.1, **site.stores, ask_unproven=True) as fabric:
         [trouble] = fabric.sweep().troubles
@@ -263,7 +263,7 @@ def test_a_port_that_has_only_the_key_of_a_class_is_settled_where_it_moved(tmp_p
     assert was is not None
     assert keyed.withheld() == [""]
     assert not keyed.site.settle().pending
-    number = free_port(keyed.site.net, LEAF)
+    number = free_port(keyed.site.net)
     keyed.site.move(HOST, LEAF, number)
     assert "is known behind" in keyed.withheld()[0]
     [moved] = keyed.site.settle().moved
@@ -278,7 +278,7 @@ def test_a_second_port_with_the_guid_of_a_class_key_is_not_settled(tmp_path: Pat
     liar = keyed.site.net.port("node03 mlx4_0", 1)
     liar.m_key = liar.protect_bits = 0
     liar.guid = keyed.host.guid
-    keyed.site.move("node03 mlx4_0", LEAF, free_port(keyed.site.net, LEAF))
+    keyed.site.move("node03 mlx4_0", LEAF, free_port(keyed.site.net))
     places = keyed.site.settle()
     assert keyed.host.guid in places.claimed
     assert keyed.host.guid not in {each.end[0] for each in places.moved}

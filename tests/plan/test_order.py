@@ -351,7 +351,7 @@ def pairs(talk: set[tuple[int, int, int]]) -> set[tuple[int, int]]:
 
 
 @st.composite
-def walks(draw: st.DrawFn, most_hosts: int = 4) -> Walk:
+def walks(draw: st.DrawFn) -> Walk:
     """Tables of leaf ports that are often not like that of their end port; some tables stay. Some have little room, and
     then no limited P_Key: what a full table with one lets pass on the way, `find_breaks` only estimates."""
     is_tight = draw(st.booleans())
@@ -360,7 +360,7 @@ def walks(draw: st.DrawFn, most_hosts: int = 4) -> Walk:
     table = st.lists(keys, max_size=3, unique_by=lambda key: key & 0x7FFF).map(lambda found: entries(*found))
     bits = st.sampled_from(["", "i", "o", "io", "io"])
     chains, enforcement = [], []
-    for number in range(1, draw(st.integers(2, most_hosts)) + 1):
+    for number in range(1, draw(st.integers(2, 4)) + 1):
         ends = [draw(table)] * 2 if draw(st.integers(0, 3)) == 0 else [draw(table), draw(table)]
         leaves = [draw(table) if draw(st.integers(0, 2)) == 0 else packed(end) for end in ends]
         rooms = [draw(st.sampled_from([max(2, *map(len, each)), 4])) if is_tight else 64 for each in (ends, leaves)]

@@ -60,11 +60,11 @@ def compare(
     raise ValueError(f"the fabrics leave cells without {each} packets: {sorted(empty)}")
 
 
-def is_noticed(answers_in: Callable[[Subnet], Answers], each: int = 200) -> bool:
+def is_noticed(answers_in: Callable[[Subnet], Answers]) -> bool:
     """Return whether `compare` finds a difference for some LMC: so a mutant is caught."""
     for lmc in reversed(LMCS):
         try:
-            compare(answers_in, drawn_nets(lmc), each)
+            compare(answers_in, drawn_nets(lmc), 200)
         except AssertionError:
             return True
     return False

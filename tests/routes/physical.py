@@ -19,11 +19,6 @@ def place_of(port: SimPort) -> Place:
     return port.node.node_id, port.number
 
 
-def port_at(net: Subnet, place: Place) -> SimPort:
-    """Return the port at a place."""
-    return net.port(*place)
-
-
 def read(net: Subnet) -> Fabric:
     """Return the nodes, cables and tables of *net* as they are now."""
     cables = {

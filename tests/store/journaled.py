@@ -41,9 +41,9 @@ def run_until(journal: Journal, error: BaseException) -> None:
         raise error
 
 
-def ticking(start: datetime = datetime(2026, 11, 20, 9, 0, 0, tzinfo=UTC)) -> UtcClock:
+def ticking() -> UtcClock:
     def times() -> Iterator[datetime]:
-        now = start
+        now = datetime(2026, 11, 20, 9, 0, 0, tzinfo=UTC)
         while True:
             yield now
             now += timedelta(seconds=1)

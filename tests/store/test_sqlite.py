@@ -195,17 +195,18 @@ def test_failure_to_make_the_file_is_one_line(
     assert words in one_line(error)
 
 
+def fill(database: Database) -> None:
+    with database.transaction() as connection:
+        connection.executemany("INSERT INTO a VALUES (?)", [(2**60 + n,) for n in range(2000)])
+
+
 def test_full_disk_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
     database = Database(tmp_path / "a.db", ONE)
     pages = database.query("PRAGMA page_count")[0][0]
     database.query(f"PRAGMA max_page_count = {pages}")
 
-    def fill() -> None:
-        with database.transaction() as connection:
-            connection.executemany("INSERT INTO a VALUES (?)", [(2**60 + n,) for n in range(2000)])
-
     with pytest.raises(StoreError) as error:
-        fill()
+        fill(database)
     assert "no space left" in one_line(error)
     assert database.query("SELECT count(*) FROM a") == [(0,)]
 
@@ -216,14 +217,10 @@ def test_failing_write_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
-    def fill() -> None:
-        with database.transaction() as connection:
-            connection.executemany("INSERT INTO a VALUES (?)", [(2**60 + n,) for n in range(2000)])
-
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, limits[1]))
         with pytest.raises(StoreError) as error:
-            fill()
+            fill(database)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)

@@ -122,7 +122,7 @@ def _absent(root: Path) -> Tree:
 
 def _child_absent(root: Path) -> Tree:
     tree = trees.connectx(root, p_keys=(0xFFFF,))
-    tree.child_by_sysfs("ib0", 0x0C42A10300A10000, 0x8020)
+    tree.child_by_sysfs(0x0C42A10300A10000, 0x8020)
     return tree
 
 

@@ -41,7 +41,6 @@ OTHERS = [
     *map(own_texts.exit_code_row, own_texts.EXIT_CODES),
 ]
 CAUSES = {cause for row in (*TABLE, *OTHERS) for cause in row.causes}
-SORTED = sorted(CAUSES, key=lambda cause: (cause.name, cause.text))
 
 
 def test_names_are_unique() -> None:

@@ -44,11 +44,9 @@ def host(net: Subnet, number: int) -> SimPort:
 
 
 @contextmanager
-def subscribed(
-    net: Subnet, traps: tuple[int, ...] = SECURITY_TRAPS, at: str = "node04 mlx4_0"
-) -> Iterator[tuple[Fabric, Subscriber]]:
+def subscribed(net: Subnet, traps: tuple[int, ...] = SECURITY_TRAPS) -> Iterator[tuple[Fabric, Subscriber]]:
     """A fabric opened through the port of a subscriber that has subscribed."""
-    port = ibkeys.open_port(net, ibkeys.Local(at=at))
+    port = ibkeys.open_port(net, ibkeys.Local(at="node04 mlx4_0"))
     subscriber = Subscriber(port, traps, SMKey(SA_KEY))
     with ibkeys.open(subscriber.port) as fabric, subscriber:
         subscriber.subscribe()
@@ -61,21 +59,21 @@ def wrong_p_key(net: Subnet, p_key: int = 0x8123, sender: int = 2, receiver: int
     net.packet(Packet(host(net, sender), host(net, receiver), p_key))
 
 
-def wrong_q_key(net: Subnet, q_key: int = 0x11) -> None:
+def wrong_q_key(net: Subnet) -> None:
     """Send a packet from node02 to a QP of node03 that has another Q_Key."""
     net.advance(5)
-    net.packet(Packet(host(net, 2), host(net, 3), 0xFFFF, q_key), 0x22)
+    net.packet(Packet(host(net, 2), host(net, 3), 0xFFFF, 0x11), 0x22)
 
 
-def wrong_m_key(net: Subnet, key: int = OFFERED, route: tuple[int, ...] | None = None) -> None:
+def wrong_m_key(net: Subnet, route: tuple[int, ...] | None = None) -> None:
     """Let node01 set PortInfo of node02 with a wrong M_Key: by LID, or by the directed route 0,1,2."""
     net.advance(5)
     victim = host(net, 2)
     victim.m_key = 0x1234
     if route is None:
-        assert net.send(build_smp(Method.SET, 0x15, 1, m_key=key), host(net, 1), victim.lid) is Drop.M_KEY
+        assert net.send(build_smp(Method.SET, 0x15, 1, m_key=OFFERED), host(net, 1), victim.lid) is Drop.M_KEY
     else:
-        mad = build_smp(Method.SET, 0x15, 1, m_key=key, path=route)
+        mad = build_smp(Method.SET, 0x15, 1, m_key=OFFERED, path=route)
         assert net.send(mad, host(net, 1), 0xFFFF) is Drop.M_KEY
 
 

@@ -71,9 +71,9 @@ class Bench:
     def undo(self, operation: int | None = None) -> ApplyPlan:
         return self.run(lambda changing, carrier: plan_undo(changing, operation, carrier=carrier))
 
-    def undo_by_child(self, operation: int) -> ApplyPlan:
+    def undo_by_child(self, operation: int) -> None:
         """As the process does it that outlives an apply which nobody confirms: it overrides every interlock."""
-        return self.run(
+        self.run(
             lambda changing, carrier: plan_undo(changing, operation, carrier=carrier, breaks=True, unconfirmed=True),
             *INTERLOCKS,
         )

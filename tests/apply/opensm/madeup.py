@@ -154,9 +154,9 @@ class MadeUpOpensm:
         else:
             self.write()
 
-    def add_standby(self, policy: str, name: str = "sm2") -> MadeUpHost:
+    def add_standby(self, policy: str) -> MadeUpHost:
         """Let the OpenSM of another host be a standby with this policy."""
-        host = MadeUpHost(MadeUpFile(policy.encode(), inode=100), lambda: None, name)
+        host = MadeUpHost(MadeUpFile(policy.encode(), inode=100), lambda: None, "sm2")
         self.standbys.append(host)
         return host
 

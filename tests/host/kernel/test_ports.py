@@ -91,7 +91,7 @@ def test_the_first_active_port_is_the_default(tmp_path: Path) -> None:
 
 def test_interfaces_have_their_p_key_from_the_file_else_the_broadcast_address(tmp_path: Path) -> None:
     tree = trees.connectx(tmp_path)
-    tree.child_by_sysfs("ib0", GUID, 0x0010, "ib0.0010")  # a newer kernel: named as it was written
+    tree.child_by_sysfs(GUID, 0x0010, "ib0.0010")  # a newer kernel: named as it was written
     tree.child_by_netlink("storage", GUID, 0x0010, "ib0")
     sysfs = Sysfs(tree.root)
     found = {each.name: each for each in read_interfaces(sysfs, interface_names(sysfs), read_ports(sysfs))}

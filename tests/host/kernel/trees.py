@@ -88,11 +88,11 @@ class Tree:
         self._interface(name, guid, p_key, carrier)
         self.write_all(f"class/net/{name}", {"pkey": f"0x{p_key:04x}", "mode": "datagram", "umcast": "0"})
 
-    def child_by_sysfs(self, parent: str, guid: int, p_key: int, name: str | None = None) -> None:
-        """Make a child as create_child does."""
-        name = name or f"{parent}.{p_key:04x}"
+    def child_by_sysfs(self, guid: int, p_key: int, name: str | None = None) -> None:
+        """Make a child of ib0 as create_child does."""
+        name = name or f"ib0.{p_key:04x}"
         self._interface(name, guid, p_key | 0x8000, "1")
-        files = {"pkey": f"0x{p_key | 0x8000:04x}", "mode": "datagram", "umcast": "0", "parent": parent}
+        files = {"pkey": f"0x{p_key | 0x8000:04x}", "mode": "datagram", "umcast": "0", "parent": "ib0"}
         self.write_all(f"class/net/{name}", files)
 
     def child_by_netlink(self, name: str, guid: int, p_key: int, parent: str | None = None, carrier: str = "1") -> None:

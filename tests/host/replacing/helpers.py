@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 OLD, NEW, THEIRS = b"Default=0x7fff : ALL ;\n", b"Default=0x7fff : ALL=full ;\n", b"# theirs\n"
 
 
-def run_python(code: str, *arguments: object, unshare: bool = False, uid: int | None = None) -> str:
+def run_python(code: str, *arguments: object, unshare: bool = False) -> str:
     """Run *code* in a process of its own and return what it prints; with *unshare* in its own mount namespace."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     if unshare:
@@ -36,7 +36,6 @@ def run_python(code: str, *arguments: object, unshare: bool = False, uid: int | 
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        user=uid,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -17,10 +17,10 @@ from tests.plan.generated import NETS, TABLES, policies
 from tests.plan.planning import NODE02, NODE03, SM, TWO_SWITCH, perform, sm_at, sweep, swept
 
 
-def made_by(text: str, *, enforce: str = "both", both: bool = False, **tables: list[int]) -> tuple[Subnet, MadePolicy]:
+def made_by(text: str, *, enforce: str = "both", **tables: list[int]) -> tuple[Subnet, MadePolicy]:
     """Return two-switch.net as a policy left it, with some tables changed by hand, and the policy made from it."""
     net = Subnet.from_file(TWO_SWITCH, "ibsim")
-    options = PlanOptions(enforce, both)  # type: ignore[arg-type]
+    options = PlanOptions(enforce)  # type: ignore[arg-type]
     perform(net, make_plan(parse_policy(text), sweep(net), options, sm_at(SM), full=True))
     for name, table in tables.items():
         net.port(f"{name} mlx4_0", 1).p_keys = table
