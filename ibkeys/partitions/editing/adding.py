@@ -46,15 +46,14 @@ def append_items(
 
 
 def append_definition(
-    text: PolicyText, last: Definition | None, head: str, rules: Sequence[MemberRule], labels: Mapping[int, str]
+    text: PolicyText, last: Definition, head: str, rules: Sequence[MemberRule], labels: Mapping[int, str]
 ) -> list[TextEdit]:
-    """Return the edits that put a new definition at the end of the file. *last*: the present last definition, None for
-    an empty file. *head*: the text of the new header, without its colon. *labels*: as in `block`.
+    """Return the edits that put a new definition at the end of the file. *last*: the present last definition.
+    *head*: the text of the new header, without its colon. *labels*: as in `block`.
     """
     whole = text.text
-    edits = _close(text, last) if last is not None else []
     gap = "" if not whole or whole.endswith("\n\n") else "\n" if whole.endswith("\n") else "\n\n"
-    return [*edits, TextEdit(len(whole), len(whole), f"{gap}{head} :\n{block(rules, labels)}")]
+    return [*_close(text, last), TextEdit(len(whole), len(whole), f"{gap}{head} :\n{block(rules, labels)}")]
 
 
 def change_memberships(
