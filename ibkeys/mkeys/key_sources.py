@@ -53,8 +53,8 @@ def load_ring(keys: Keys, stores: StorePaths) -> tuple[KeyRing, list[str]]:
     """Return a key ring with *keys* and the keys of the key store, and warnings about lines of the key files that were
     not used. ``keys.from_sa`` is not read here.
 
-    The key store has priority over the files, because ibkeys set its keys itself. For keys of classes, which ibkeys
-    never sets, the files have priority over the key store. Raises StoreError, FileFormatError.
+    The key store has priority over the files, because ibkeys set its keys itself; a 0 in it has none. For keys of
+    classes, which ibkeys never sets, the files have priority over the key store. Raises StoreError, FileFormatError.
     """
     ring = KeyRing(
         for_all=_as_key(keys.m_key),
@@ -94,7 +94,8 @@ def _as_key(key: MKey | int | None) -> MKey | None:
 
 def add_store(ring: KeyRing, store: KeyStore) -> None:
     """Add the keys, links and LIDs of a key store to a key ring. The first key of a port, normally its current one, is
-    used; its other keys are spares.
+    used; its other keys are spares. If the first is 0 and the ring already has a key for the port, that one is used: a
+    port without a key accepts it.
 
     A current key is confirmed unless a change of it is pending, another key was imported for its port, or the ring
     already has another key for the port. Raises StoreError.
@@ -104,9 +105,13 @@ def add_store(ring: KeyRing, store: KeyStore) -> None:
     ring.levels.update(store.levels())
     confirmed = store.confirmed()
     for guid, (first, *spares) in store.all_keys().items():
-        if guid in ring.by_guid and ring.by_guid[guid] != first:
-            spares.append(ring.by_guid[guid])
+        other = ring.by_guid.get(guid, first)
+        if other != first:
             confirmed.discard(guid)
+            if first.is_zero:
+                first, other = other, first
+                ring.levels.pop(guid, None)
+            spares.append(other)
         ring.by_guid[guid] = first
         ring.spares[guid] = tuple(dict.fromkeys(spares))
     ring.confirmed = frozenset(confirmed)

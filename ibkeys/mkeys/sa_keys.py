@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 from ibkeys.client.sa import SaClient
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.keys.mkey import MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import NodeType
 from ibkeys.mad.records import LinkRecord, NodeRecord, PortInfoRecord
@@ -45,7 +45,8 @@ class SaKeys:
     warnings: list[str] = field(default_factory=list)
 
     def add_to(self, ring: KeyRing) -> None:
-        """Add these keys and links to *ring*. Keys and links from other sources stay and have priority."""
+        """Add these keys and links to *ring*. Keys and links from other sources stay and have priority; a 0 has none,
+        because a port without a key accepts every key."""
         foreign = {
             guid
             for guid, key in ring.by_guid.items()
@@ -58,9 +59,10 @@ class SaKeys:
         ring.neighbors.update(links)
         ring.from_sa |= links.keys() | set(links.values())
         for guid, key in self.m_keys.items():
-            if guid not in ring.by_guid:
+            if ring.by_guid.get(guid, NO_MKEY).is_zero:
                 ring.by_guid[guid] = key
                 ring.levels[guid] = self.levels[guid]
+                ring.confirmed -= {guid}
         ring.lids = {**self.lids, **ring.lids}
 
 

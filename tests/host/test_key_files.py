@@ -227,3 +227,15 @@ def test_the_ring_tries_an_imported_key_that_came_later_and_keeps_the_other(tmp_
     assert (ring.by_guid[1], tuple(ring.spares[1]), ring.fallback) == (B, (A,), C)
     ring, _ = load_ring(Keys(default=A), StorePaths(tmp_path / "keys.db", None))
     assert ring.fallback == A
+
+
+def test_a_key_of_the_files_comes_before_a_zero_of_the_store(tmp_path: Path) -> None:
+    """Key 0 is what the store has after mkey-remove. A port without a key accepts the other one."""
+    with KeyStore(tmp_path / "keys.db", clock=lambda: NOON) as store:
+        store.promote(store.put_pending(1, 1, 0, KeySetting(A, 2, 60), None))
+        store.promote(store.put_pending(1, 1, 0, KeySetting(MKey(0), 0, 0), KeySetting(A, 2, 60)))
+    files = folder(tmp_path / "in", KeyFiles({1: B}))
+    ring, _ = load_ring(Keys(security_keys=files), StorePaths(tmp_path / "keys.db", None))
+    assert (ring.by_guid[1], tuple(ring.spares[1])) == (B, (A, MKey(0)))
+    assert ring.is_protected(1)
+    assert 1 not in ring.confirmed

@@ -15,7 +15,7 @@ from ibkeys.store.journal.runs import RunOptions
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.umad.port import Outgoing
 from tests.fattree import fat_tree
-from tests.mkeys.rollout import NAME, Site, deploy, resume, rotate
+from tests.mkeys.rollout import NAME, Site, deploy, remove, resume, rotate
 from tests.spy import is_set, sets, spy
 
 
@@ -154,6 +154,23 @@ def test_a_key_that_the_port_may_have_is_not_abandoned(site: Site) -> None:
     site.net.silence(NAME, False)
     site.run(resume)
     assert site.current()[victim.guid] == victim.m_key
+
+
+def test_a_first_key_after_a_removal_is_resumed_at_a_port_that_fell_silent(site: Site) -> None:
+    """Its key in the store is 0, and it refuses 0: it is asked with the key that it may have."""
+    site.run(deploy())
+    site.run(remove(leaves_open=True))
+    victim = site.net.port(NAME, 1)
+
+    def cut(fabric: Any) -> None:
+        spy(fabric, after=lambda out: site.net.silence(NAME) if victim.m_key else None)
+
+    assert site.run(deploy(), before=cut).account.failed == 1
+    assert victim.protect_bits == 2
+    site.net.silence(NAME, False)
+    assert site.run(resume).account.is_complete
+    assert site.current()[victim.guid] == victim.m_key
+    assert site.violations() == 0
 
 
 def test_a_port_that_falls_silent_while_it_is_asked_again_is_in_the_account(site: Site) -> None:

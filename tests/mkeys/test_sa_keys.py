@@ -125,6 +125,16 @@ def test_what_the_ring_has_from_elsewhere_comes_first() -> None:
     assert guid not in ring.levels
 
 
+def test_a_zero_from_elsewhere_does_not_come_first() -> None:
+    """Key 0 is what the key store has after mkey-remove; the subnet manager has set a key since."""
+    net, keys = protected()
+    guid = next(iter(keys))
+    ring = KeyRing(by_guid={guid: MKey(0)}, levels={guid: 0}, confirmed=frozenset({guid}))
+    keys_of(net).add_to(ring)
+    assert (ring.by_guid[guid], ring.levels[guid]) == (keys[guid], 2)
+    assert guid not in ring.confirmed
+
+
 def test_records_that_contradict_each_other_are_not_believed() -> None:
     net, keys = protected()
 

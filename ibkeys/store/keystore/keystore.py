@@ -393,11 +393,16 @@ def is_encrypted(path: Path) -> bool:
 
 
 def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:
+    """Return the keys of *rows*, those of one port, in the order of `TRY_ORDER`. A 0 comes last if a key is pending
+    that was stored later: a port that still has no key accepts that key, and one that has it may not answer to 0."""
     newest_first = sorted(rows, key=lambda stored: (stored.since, stored.ref), reverse=True)
     ordered = sorted(newest_first, key=lambda stored: TRY_ORDER.index(stored.state))
     imported = _imported_after_pending(ordered)
     if imported is not None:
         ordered.sort(key=lambda stored: stored.ref != imported.ref)
+    if (pending := next((stored for stored in ordered if stored.state == "pending"), None)) is not None:
+        since = pending.since, pending.ref
+        ordered.sort(key=lambda stored: stored.m_key.is_zero and (stored.since, stored.ref) < since)
     return list(dict.fromkeys(stored.m_key for stored in ordered))
 
 
