@@ -9,13 +9,14 @@ import pytest
 
 from ibkeys.change.wanted import Entries
 from ibkeys.keys.pkey import PKey
+from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.partitions.opensm_tables import Placement, place, place_leaf
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.sm_policies import policies_between
 from tests.corpus import DATA
-from tests.integration.hosted import Hosted, opensm, plan_for
+from tests.integration.hosted import Hosted, opensm, plan_for, via
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import PAIRS, SM, tables
 from tests.sample import sampled
@@ -85,3 +86,25 @@ def test_of_both_p_keys_of_a_partition_opensm_uses_the_first_place(former: list[
         before = {index: PKey(key) for index, key in enumerate(former) if key}
         placed = place(before, [PKey(0x8001), PKey(0xFFFF)], 64)
         assert {index: key for index, key in enumerate(port.p_keys) if key} == placed.entries
+
+
+def test_a_leaf_port_that_opensm_would_let_enforce_without_some_p_keys_is_refused() -> None:
+    old = "Default=0x7fff : ALL=limited, SELF=full ;\n"
+    new = old + "".join(f"P{n}={n} : 0x2c903000a1021=full ;\n" for n in range(1, 5))
+    with Hosted(DATA / "fabrics" / "two-switch.net") as served:
+        switch = next(node for node in served.net.nodes if node.is_switch)
+        switch.enforcement_capacity = 4
+        assert switch.switch_info is not None
+        switch.switch_info[:] = SwitchInfo(bytes(switch.switch_info)).replace(partition_enforcement_cap=4).raw
+        for port in switch.ports:
+            port.resize_p_keys()
+        with opensm(served, old) as running:
+            before = served.wire()
+            plan_for(served, new)
+            done = via(served)
+            assert done.returncode == 2, done.stderr
+            assert "has no room for all P_Keys of its end port, and OpenSM lets such a port enforce" in done.stderr
+            assert served.wire() == before
+            assert running.policy.read_text() == old
+            plan_for(served, new.replace("P4=4 : 0x2c903000a1021=full ;\n", ""))
+            assert via(served).returncode == 0

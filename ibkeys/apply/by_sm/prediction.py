@@ -17,7 +17,7 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import EndPort, end_ports_of, resolve
 from ibkeys.partitions.model import Policy
-from ibkeys.partitions.opensm_tables import Placement, place_leaf
+from ibkeys.partitions.opensm_tables import Placement, packed, place_leaf
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.model import Break, BreakKind, SmOptions
@@ -145,6 +145,18 @@ class Prediction:
                 entries = ends[peer.port.guid].entries
                 if not place_leaf(target.table, entries, target.port.capacity or 0).enforces:
                     yield key
+
+    def cut_short(self, ends: Mapping[int, Placement]) -> Iterator[PortKey]:
+        """Yield the leaf ports that OpenSM lets enforce although their table has no room for all P_Keys of the end
+        port: it counts whole blocks of 32 entries. *ends*: as for `not_enforcing`."""
+        not_enforcing = set(self.not_enforcing(ends))
+        for key, target in self.survey.targets.items():
+            peer = self.survey.targets.get(target.peer or key)
+            if self.options.enforce == "off" or peer is None or peer.port.guid not in ends:
+                continue
+            room = target.port.capacity if target.port.is_external and key not in not_enforcing else None
+            if room and len(packed(ends[peer.port.guid].entries)) > room:
+                yield key
 
 
 def breaks_of(cycles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:

@@ -3,7 +3,7 @@ and the tables after each policy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -109,7 +109,9 @@ class OpensmPlanning:
         course.breaks = breaks_of(found.cycles, prediction)
         blind = set(prediction.not_enforcing(found.tables[-1]))
         changes = enforcement_of(plan, prediction.survey, course.remaining)
-        course.enforcement = [each for each in changes if each.port.key not in blind]
+        short = set(prediction.cut_short(found.tables[-1]))
+        course.enforcement = [each for each in changes if each.port.key not in blind | short]
+        self._refuse_cut_short(short, prediction.with_leaves(prediction.present, self._end_tables(found)))
         self._note_blind(blind)
         self.lay_out(course, found.texts)
         ours = {image.after for image in images}
@@ -221,6 +223,31 @@ class OpensmPlanning:
             drift.guids_set_aside if may_stay else drift.guids_set_aside - drift.guids_of_change
         )
         self.prediction.drifted = drift.guids
+
+    def _end_tables(self, found: SmPolicies) -> dict[PortKey, Entries]:
+        """Return the tables of the end ports after the last policy."""
+        last, targets = found.tables[-1], self.prediction.survey.targets
+        return {
+            key: last[target.port.guid].entries
+            for key, target in targets.items()
+            if not target.port.is_external and target.port.guid in last
+        }
+
+    def _refuse_cut_short(self, short: Collection[PortKey], after: Mapping[PortKey, Entries]) -> None:
+        """Raise UsageError for a leaf port that would enforce without some P_Keys of its end port. A port whose table
+        is so already is only noted."""
+        targets = {key: self.prediction.survey.targets[key] for key in short}
+        changing = [each.id for key, each in targets.items() if {*after[key].values()} != {*each.table.values()}]
+        if not targets:
+            return
+        listed = named(changing or [each.id for each in targets.values()])
+        text = (
+            f"the P_Key table of {listed} has no room for all P_Keys of its end port, and OpenSM lets such a port "
+            "enforce partitions all the same, which cuts the end port off"
+        )
+        if changing:
+            raise UsageError(f"{text}: remove P_Keys from the policy, or set OpenSM's part_enforce off")
+        self.site.notes.append(f"{text}; it is so already")
 
     def _note_blind(self, blind: Collection[PortKey]) -> None:
         """Add a note on the leaf ports on which OpenSM switches enforcement off. Raises UsageError for those that
