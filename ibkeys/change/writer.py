@@ -139,7 +139,7 @@ class ChangeWriter:
 
     def ask_subnet_manager(self, own_answers: bool = True, retries: int | None = None) -> SubnetManager:
         """Return the facts about the master SM, as the local port and the ports that are to be changed name it. It is
-        looked for once in a command. *own_answers*, *retries*: see `find_subnet_manager`."""
+        looked for once in a command. *own_answers*, *retries*: see `find_subnet_manager`, whose errors it raises."""
         if self.subnet_manager is None:
             self.subnet_manager = find_subnet_manager(self.fabric, self.master_sm_lids, own_answers, retries)
         return self.subnet_manager

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ibkeys.client.address import LOCAL
-from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused
+from ibkeys.errors import ClosedError, IbkeysError, MadStatusError, NoReply, SendRefused, TransportError
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, SMState
@@ -35,9 +35,13 @@ def find_subnet_manager(
     differ, the strongest evidence for a master counts. *own_answers* False: the local port is known to be silent, and
     its MasterSMLID is taken from the host's driver. *retries*: attempts at SMInfo after the first; a master that does
     not answer still shows by its IsSM bit. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
+
+    Raises TransportError and ClosedError if the local port can no longer be used: that says nothing about an SM.
     """
     try:
         own = PortInfo(fabric.find_port(LOCAL).get(PortInfo, 0)).master_sm_lid if own_answers else fabric.local().sm_lid
+    except (TransportError, ClosedError):
+        raise
     except IbkeysError as error:
         return SubnetManager(0, "unknown", f"the MasterSMLID of the local port cannot be read: {error}")
     lids = list(dict.fromkeys(lid for lid in (own, *master_sm_lids) if 1 <= lid <= MAX_UNICAST_LID))
@@ -91,10 +95,14 @@ def _ask(fabric: LiveFabric, lid: int, retries: int | None) -> SubnetManager:
     try:
         # A port that a sweep proved is queried as usual; another only once, for it may be locked and count violations.
         port = fabric.swept_port(lid) or fabric.find_port(lid, retries=0)
+    except (TransportError, ClosedError):
+        raise
     except IbkeysError as error:
         return SubnetManager(lid, "unknown", f"LID {lid}, named as the SM's, does not answer: {error}")
     try:
         info = SMInfo(fabric.get(SMInfo, 0, port.route, port.m_key, retries))
+    except (TransportError, ClosedError):
+        raise
     except IbkeysError:
         return _by_capability(lid, port.read_port_info_or_none())
     where = f"the SM at LID {lid} (GUID 0x{info.guid:016x}) says it is {sm_state_name(info.sm_state)}"

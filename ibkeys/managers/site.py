@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys.arguments import given
-from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, StoreError, UsageError
+from ibkeys.errors import (
+    ClosedError,
+    FileError,
+    HostNotReached,
+    IbkeysError,
+    Refused,
+    StoreError,
+    TransportError,
+    UsageError,
+)
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.files import or_none
@@ -252,11 +261,13 @@ def master_in(report: SmReport) -> tuple[Manager, Instance]:
 def verify_master(fabric: LiveFabric, manager: Manager, lids: Sequence[int]) -> None:
     """Raise Refused (``stale``) unless *manager* is still the master of *fabric*. *lids*: the MasterSMLIDs of ports, as
     they were read."""
-    found = find_subnet_manager(fabric, lids)
+    was = f"the master was the SM of port GUID 0x{manager.guid:016x}"
+    try:
+        found = find_subnet_manager(fabric, lids)
+    except (TransportError, ClosedError) as error:
+        raise stale_manager(f"{was}; now none can be asked: {error}") from error
     if found.presence != "active" or found.port_guid != manager.guid:
-        raise stale_manager(
-            f"the master was the SM of port GUID 0x{manager.guid:016x}; now {found.evidence or 'none answers'}"
-        )
+        raise stale_manager(f"{was}; now {found.evidence or 'none answers'}")
 
 
 def stale_manager(what: str) -> Refused:
