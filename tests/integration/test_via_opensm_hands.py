@@ -29,6 +29,7 @@ from tests.integration.hosted import (
     via,
 )
 from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.simulated import AS_NOBODY, NOBODY
 from tests.integration.tenants import GREEN, TENANTS
 from tests.mounts import needs_mounts
 from tests.owners import give_away
@@ -36,7 +37,6 @@ from tests.sample import in_soak, sampled
 
 MORE = TENANTS + "More=0x50 : ALL=limited ;\n"
 THEIRS = TENANTS.replace("Red=0x10", "Theirs=0x12")
-NO_USER = 65534
 APPLY = ("--via", "opensm", "--allow-removals", *BLUNT)
 
 
@@ -293,17 +293,17 @@ def test_an_opensm_of_another_user(mounts: str) -> None:
         policy = theirs / "partitions.conf"
         policy.write_text(TENANTS)
         for each in (theirs, policy):
-            os.chown(each, NO_USER, NO_USER)
-        user = f"--reuid={NO_USER} --regid={NO_USER} --clear-groups"
-        script = f'{mounts.format(NO_USER)}\nexec setpriv {user} "$@"'
+            os.chown(each, NOBODY, NOBODY)
+        script = f'{mounts.format(NOBODY)}\nexec "$@"'
         words = ["opensm", "-f", "stdout", "-D", "0x07", "-P", policy]
-        running = RunningOpensm(served, words, policy, ("unshare", "--mount", "sh", "-ec", script, "sh"), theirs)
+        there = ("unshare", "--mount", "sh", "-ec", script, "sh", *AS_NOBODY)
+        running = RunningOpensm(served, words, policy, there, theirs)
         with running_until_the_end(running):
-            assert os.stat(f"/proc/{running.process.pid}").st_uid == NO_USER
+            assert os.stat(f"/proc/{running.process.pid}").st_uid == NOBODY
             plan = plan_for(served, GREEN)
             wire, file = served.wire(), facts(policy)
             assert file is not None
-            assert file[2:] == (NO_USER, NO_USER)
+            assert file[2:] == (NOBODY, NOBODY)
             done = inside(served, running, "apply", served.folder / "plan.json", *APPLY, "--yes")
             if mounts == ":":
                 assert done.returncode == 4, done.stdout + done.stderr
