@@ -72,7 +72,8 @@ def find_ports(fabric: SearchableFabric, address: Address) -> list[Port]:
     """Return the end ports that *address* means: one port for a LID or route, the ports with a port GUID, or all end
     ports of one node for a name or node GUID. An empty list if there is none.
 
-    A name is a whole NodeDescription, or else the host's part of it. Raises AddressError where several nodes match,
+    A name is a whole NodeDescription or the host's part of it. A node chooses its NodeDescription, so one that is only
+    the host's name does not go before the other nodes of that host. Raises AddressError where several nodes match,
     SeveralNodes where they are those of one host.
     """
     if isinstance(address, LidAddress):
@@ -83,11 +84,11 @@ def find_ports(fabric: SearchableFabric, address: Address) -> list[Port]:
     if isinstance(address, GuidAddress):
         ports = fabric.find_guid(address.guid)
     else:
-        described = fabric.find_name(address.name)
-        found = described or _of_host(fabric, address.name)
+        found = dict.fromkeys([*fabric.find_name(address.name), *_of_host(fabric, address.name)])
         ports = [port for node in found for port in node.ports.values() if port.is_end_port]
         ports = [port for port in ports if port.node.is_switch or port.path is not None]
-        if not described and len({port.node for port in ports}) > 1:
+        is_host = any(port.node.description != address.name for port in ports)
+        if is_host and len({port.node for port in ports}) > 1:
             ports.sort(key=lambda port: port.node.description or "")
             raise SeveralNodes(_of_one_host(address, list(dict.fromkeys(port.node for port in ports))), ports)
     nodes = {id(port.node): port.node for port in ports}
@@ -178,7 +179,7 @@ def _of_host(fabric: SearchableFabric, host: str) -> list[Node]:
 def _of_one_host(address: NameAddress, nodes: Sequence[Node]) -> str:
     """Return the message that the host which *address* names has several nodes: *nodes*, with their full names."""
     names = list(dict.fromkeys(node.description or "" for node in nodes))
-    if len(names) < len(nodes):
+    if len(names) < len(nodes) or address.name in names:
         return f"{address} stands for {len(nodes)} nodes: {candidates(nodes)}"
     rest = f" (all of them: names {clean(address.name)})" if len(names) > _NAMED else ""
     return f"{address} stands for {len(nodes)} nodes{rest}{did_you_mean_one_of(names, _NAMED)}"
@@ -188,7 +189,8 @@ def _words_of(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Return for each node a word that finds it alone: its name, or its GUID or route where others have the same
     name."""
     each = list(dict.fromkeys(nodes))
-    names, guids = Counter(node.description for node in each), Counter(node.guid for node in each)
+    names = Counter(name for node in each for name in {node.description, split_description(node.description or "")[0]})
+    guids = Counter(node.guid for node in each)
     return tuple(
         (node.description if names[node.description] == 1 else None)
         or (f"0x{node.guid:016x}" if guids[node.guid] == 1 else ",".join(map(str, (0, *node.path))))

@@ -103,11 +103,30 @@ def test_a_port_number_of_several_nodes_is_refused(rails: str) -> None:
     assert result.error == "node 'node01' stands for 2 nodes; did you mean 'node01 mlx4_0' or 'node01 mlx4_1'?"
 
 
-def test_a_whole_description_is_meant_before_a_host(tmp_path: Path) -> None:
+@pytest.fixture
+def taken_name(tmp_path: Path) -> str:
+    """The subnet of two switches, on which what was node02 calls itself like the host node01."""
     file = tmp_path / "plain.net"
     file.write_text((DATA / "fabrics" / "two-switch.net").read_text().replace("node02 mlx4_0", "node01"))
-    result = run("pkey-show", "--backend", f"sim:{file}", "-N", "node01", "-f", "json")
-    assert [port["node_guid"] for port in result.json["ports"]] == ["0x0002c903000a1020"]
+    return f"sim:{file}"
+
+
+def test_a_whole_description_hides_no_node_of_the_host(taken_name: str) -> None:
+    """A node chooses its description: it could take a change that is meant for the host's adapter."""
+    result = run("pkey-show", "--backend", taken_name, "-N", "node01", "-f", "json")
+    assert [port["node_guid"] for port in result.json["ports"]] == ["0x0002c903000a1020", "0x0002c903000a1010"]
+    assert run("why", "--backend", taken_name, "node01", "node03").out == "2 of 2 port pairs can talk with 0xffff\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("pkey-add", "-N", "node01", "0x8010"), ("mkey-set", "-N", "node01", "--protect", "1")]
+)
+def test_a_change_is_not_of_the_node_that_has_the_name_of_a_host(taken_name: str, words: tuple[str, ...]) -> None:
+    result = run(*words, "--backend", taken_name, "--yes")
+    assert result.code == 2
+    assert "node 'node01' stands for 2 nodes: 0x0002c903000a1020 (ca" in result.error
+    assert "0x0002c903000a1010 (ca" in result.error
+    assert result.error.endswith("; name one by its GUID (-G) or route (-D)")
 
 
 def test_a_change_takes_the_name_of_a_host_with_one_node(cli: Cli) -> None:
@@ -210,6 +229,17 @@ def test_why_of_one_host_names_what_was_not_read(monkeypatch: pytest.MonkeyPatch
     assert "\n  0x7fff (full): " in result.out
     assert "port 3, LID 7: nothing answers behind it" in result.err
     assert result.err.endswith("the result is partial: 1 thing that should have been read was not\n")
+
+
+def test_a_name_that_may_be_where_nothing_was_read_is_no_wrong_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("pkey-show", "--backend", TWO_SWITCH, "-t", 10)
+    for unknown in (("-N", "node99"), ("--all", "--node", "node99"), ("-N", "node0[1,9]")):
+        assert run(*words, *unknown).code == (3 if unknown == ("-N", "node99") else 2)
+    change_each_subnet(monkeypatch, lambda net: net.silence("node03 mlx4_0"))
+    for unknown in (("-N", "node03"), ("--all", "--node", "node03"), ("-N", "node0[1,3]")):
+        result = run(*words, *unknown)
+        assert result.code == 3
+        assert "node03" in result.error
 
 
 def test_why_of_one_host_lists_its_partners_by_partition(rails: str, monkeypatch: pytest.MonkeyPatch) -> None:

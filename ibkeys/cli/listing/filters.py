@@ -11,7 +11,7 @@ from ibkeys.cli.addresses import NodeSet
 from ibkeys.cli.listing.partition_names import is_number, partition_number
 from ibkeys.cli.options import Filters
 from ibkeys.cli.types import parse_p_key
-from ibkeys.errors import AddressError
+from ibkeys.errors import AddressError, Unreachable
 from ibkeys.grouping import grouped
 from ibkeys.topology.port_id import LookedAt
 
@@ -68,7 +68,8 @@ class PortFilter:
         """Look up the nodes of ``--node``, and the nodes of ADDR if it stands for *several* (else None).
 
         Each word must match a node in at least one of *fabrics*. Raises AddressError for a word that matches none, and
-        for a node that lacks one of the port numbers; UsageError for a partition whose name was not looked up.
+        for a node that lacks one of the port numbers; Unreachable for a word that may name a node that was not read;
+        UsageError for a partition whose name was not looked up.
         """
         from ibkeys.topology.directory import Directory
         from ibkeys.topology.names.patterns import is_wild
@@ -151,7 +152,8 @@ class PortFilter:
 
 
 def _find(directories: Sequence[Directory], word: str) -> list[Port]:
-    """Return the ports that *word* names in any of *directories*. Raises AddressError if it is in none."""
+    """Return the ports that *word* names in any of *directories*. Raises AddressError if it is in none; Unreachable if
+    it may be at a place that was not read."""
     from ibkeys.topology.directory import NoPortFound
 
     ports, not_found = [], None
@@ -161,6 +163,8 @@ def _find(directories: Sequence[Directory], word: str) -> list[Port]:
         except NoPortFound as error:
             not_found = error
     if not_found is not None and not ports:
+        if any(trouble.is_behind for directory in directories for trouble in directory.fabric.troubles):
+            raise Unreachable(str(not_found)) from not_found
         raise not_found
     return ports
 
