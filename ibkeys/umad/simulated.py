@@ -34,6 +34,9 @@ from ibkeys.umad.sim_spec import SimSpec, SubnetReader, parse_spec
 CA_NAME: Final = "sim0"
 MIN_MAD: Final = 36  # The kernel's ib_umad_write() refuses shorter MADs.
 
+_MOST_VOID: Final = 256
+"""The most timeouts of answered requests in the queue, unless they are less than half of it."""
+
 LocalRefusal = Literal["timeout", "silent", "einval"]
 """How a refused SMP to the local port (hop count 0) ends: the kernel's timeout, nothing at all, or EINVAL from send."""
 
@@ -133,6 +136,7 @@ class SimulatedPort(Closing):
         self._sequence = 0
         # Requests without an answer: (class, TransactionID) -> (number of its timeout in the queue, its header).
         self._outstanding: dict[tuple[int, int], tuple[int, bytes]] = {}
+        self._void = 0  # the number of timeouts in the queue whose requests were answered
         self._detach = subnet.attach(self.home, self._unsolicited)
 
     @property
@@ -252,6 +256,7 @@ class SimulatedPort(Closing):
             if isinstance(item, Incoming):
                 mad = item.mad
                 request = outstanding.pop((mad[at.MGMT_CLASS], int.from_bytes(mad[at.LOWER_TID])), None)
+                self._void += request is not None
                 if request is None and _is_answer(mad) and self.discard_late and not _is_segment(mad):
                     continue
                 arrived.append(item)
@@ -260,7 +265,19 @@ class SimulatedPort(Closing):
                 if request is not None and request[0] == sequence:
                     del outstanding[item]
                     arrived.append(Incoming(request[1], ETIMEDOUT))
+                else:
+                    self._void -= 1
+        if self._void > _MOST_VOID and self._void > len(queue) // 2:
+            self._remove_void_timeouts()
         return arrived
+
+    def _remove_void_timeouts(self) -> None:
+        """Remove from the queue the timeouts of requests that were answered. Virtual time may never come to them: it
+        stands still while every answer is there at once."""
+        waiting = {number for number, _ in self._outstanding.values()}
+        self._queue = [each for each in self._queue if isinstance(each[2], Incoming) or each[1] in waiting]
+        heapq.heapify(self._queue)
+        self._void = 0
 
     def now(self) -> float:
         """Return the subnet's clock in seconds."""

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,29 @@ def test_an_attempt_without_an_answer_times_out_with_the_header_only(port: UmadP
     assert (tid(second), port.now()) == (1, 0.5)
     assert port.recv(1) == []  # nothing is said about an attempt without a timeout
     assert port.now() == 1.5
+
+
+def test_the_timeouts_of_answered_requests_do_not_fill_the_memory(port: UmadPort) -> None:
+    """Virtual time stands still as long as every answer is there at once, so none of these timeouts is ever due."""
+    port.send([get(1, 9)])
+
+    def ask(first: int) -> None:
+        for number in range(first, first + 1000):
+            port.send([get(number)])
+            assert [tid(incoming) for incoming in port.recv(1)] == [number]
+
+    ask(2)
+    tracemalloc.start()
+    try:
+        ask(1002)
+        ask(2002)
+        assert tracemalloc.get_traced_memory()[0] < 256 * 1024
+    finally:
+        tracemalloc.stop()
+    assert port.now() == 0
+    assert [(tid(incoming), incoming.status) for incoming in port.recv(5)] == [(1, ETIMEDOUT)]
+    assert port.now() == 1
+    assert port.recv(5) == []
 
 
 def test_a_transaction_id_is_busy_until_its_end(port: UmadPort) -> None:
