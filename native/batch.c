@@ -41,7 +41,8 @@ static int ends_batch(int error)
 #define DATA_AT 64
 #define SUBN_LID_ROUTED 0x01
 #define SUBN_DIRECTED_ROUTE 0x81
-#define RESPONSE 0x80
+/* the method of every answer to an SMP, of a Get as of a Set (14.2.3) */
+#define GET_RESP 0x81
 /* of a directed route's Status: on the way back */
 #define DIRECTION 0x80
 
@@ -108,7 +109,7 @@ static int take_answer(struct ibkeys_answers *answers, const uint8_t *mad)
 
 	if (mgmt_class != SUBN_LID_ROUTED && mgmt_class != SUBN_DIRECTED_ROUTE)
 		return 0;
-	if (!(mad[METHOD_AT] & RESPONSE) || mad[STATUS_AT] & ~DIRECTION || mad[STATUS_AT + 1])
+	if (mad[METHOD_AT] != GET_RESP || mad[STATUS_AT] & ~DIRECTION || mad[STATUS_AT + 1])
 		return 0;
 	memcpy(&tid, mad + TID_AT, sizeof(tid));
 	tid = be32toh(tid);

@@ -35,7 +35,7 @@ from ibkeys.client.in_flight import Attempt, Outstanding, Window
 from ibkeys.client.request import Failure, NodeState, PartOutcome, Request
 from ibkeys.client.statistics import Statistics
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import SET
+from ibkeys.mad.const import GET_RESP, SET
 from ibkeys.mad.smp import TID_MASK
 from ibkeys.umad.port import Requests
 
@@ -184,12 +184,13 @@ class Scheduler:
         """Return the request that *mad* answers, and the number of the part; None for a stray, which is counted.
 
         *tid*: the lower half of the MAD's TransactionID. The MAD answers the attempt with that TransactionID if the
-        attempt has no outcome yet and the MAD is a response of the same class, attribute and modifier.
+        attempt has no outcome yet and the MAD is a GetResp of the same class, attribute and modifier. A Get and a Set
+        have no other answer, although the kernel delivers a MAD with any response method (mad.c: ib_find_send_mad).
         """
         attempt = self.outstanding.get(tid)
         if (
             attempt is not None
-            and mad[at.METHOD] & at.RESPONSE
+            and mad[at.METHOD] == GET_RESP
             and mad[at.MGMT_CLASS] == attempt[0].envelope.mgmt_class
             and int.from_bytes(mad[at.ATTRIBUTE_ID]) == attempt[0].attribute_id
             and int.from_bytes(mad[at.ATTRIBUTE_MODIFIER]) == attempt[0].modifiers[attempt[1]]

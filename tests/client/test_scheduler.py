@@ -71,11 +71,13 @@ def test_late_duplicate_and_foreign_replies_are_counted_not_fatal() -> None:
     other = build_smp(1, 0x11, path=(1,))
     assert received(scheduler, tid, answer(other), 0.1) is None  # same ID, another attribute
     assert received(scheduler, tid, mad, 0.1) is None  # a request, no response
+    for method in (0x80, 0x85, 0x92):  # a response, but to no Get and no Set
+        assert received(scheduler, tid, mad[:3] + bytes((method,)) + mad[4:], 0.1) is None
     assert received(scheduler, tid ^ 1, answer(mad), 0.1) is None  # never asked
     assert received(scheduler, tid, answer(mad), 0.1) is not None
     assert received(scheduler, tid, answer(mad), 0.2) is None  # duplicate
     scheduler.timed_out(tid, 1.0)  # the kernel's timeout crossed the reply
-    assert scheduler.statistics.strays == 5
+    assert scheduler.statistics.strays == 8
 
 
 def test_a_node_gets_one_request_at_a_time_until_it_answers() -> None:

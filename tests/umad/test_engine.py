@@ -146,6 +146,7 @@ def test_an_answer_comes_as_its_data(wire: Wire) -> None:
         ("an unsupported attribute", lambda mad: answer(mad, status=0x800C)),
         ("a class's own status", lambda mad: answer(mad, status=0x8100)),
         ("no response", lambda mad: mad),
+        ("a GetTableResp", lambda mad: answer(mad)[:3] + b"\x92" + answer(mad)[4:]),
         ("another TransactionID", lambda mad: answer(mad[:12] + bytes(4) + mad[16:])),
         ("one 1024 requests later", lambda mad: answer(mad[:12] + (1025).to_bytes(4) + mad[16:])),
         ("another attribute", lambda mad: answer(mad[:16] + b"\0\x16" + mad[18:])),
