@@ -334,8 +334,7 @@ class Connections:
                 return self._mads.unregister(opened, number), 0
         elif kind == Kind.NOT_TAKEN:
             header, mad = _mad(body, memory)
-            if not opened.write(header + mad[: wire.INLINE].ljust(wire.INLINE, b"\0"), mad):
-                self._wait_to_write(opened)
+            self._mads.write(opened, header + mad[: wire.INLINE].ljust(wire.INLINE, b"\0"), mad)
             return 0, 0
         raise _Malformed
 

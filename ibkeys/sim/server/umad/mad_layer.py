@@ -190,6 +190,9 @@ class MadLayer:
         if key in opened.sends and (agent.does_rmpp or not active):  # Segments of a program's own RMPP have equal keys.
             opened.page.done(mad)
             return errno.EINVAL
+        if not opened.has_room_to_send(mad):
+            opened.page.done(mad)
+            return errno.ENOMEM
         if _has_rmpp(agent, mad):
             mad = rmpp.with_own_header(mad)
             if active:
@@ -343,10 +346,11 @@ class MadLayer:
     def _write(self, opened: ProgramPort, record: bytes, mad: bytes = b"") -> None:
         if opened.answers:
             self.send_answers(opened)
-        self._write_now(opened, record, mad)
+        self.write(opened, record, mad)
 
-    def _write_now(self, opened: ProgramPort, record: bytes, mad: bytes = b"") -> None:
-        if len(opened.waiting) >= MOST_WAITING:
+    def write(self, opened: ProgramPort, record: bytes, mad: bytes = b"") -> None:
+        """Write a record to the program, which may have returned it. It is lost if the program does not read."""
+        if not opened.has_room_to_receive(mad):
             self._counts["lost"] += 1
             return
         try:

@@ -8,6 +8,7 @@ import mmap
 import os
 import socket
 import struct
+import termios
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 MOST_WAITING: Final = 16384
 """The most MADs that are stored for a program that does not read. Further ones are lost (the kernel stores 200,000)."""
+MOST_BYTES: Final = wire.MOST_MAD
+"""The most bytes of long MADs that are stored for one open port in each direction: ten answers of the SA for 40,000
+hosts. Further ones are refused or lost."""
 _PAGE: Final = struct.Struct(f"=IIII{wire.SLOTS}H{wire.SLOTS}H")
 _DONE_AT: Final = 16 // 2
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -115,7 +119,8 @@ class ProgramPort:
     ``slot``: a number that no other program has; ``ident``: the id of the process that opened it. ``agents``: by id.
     ``sends``: the MADs that wait for an answer. ``waiting``: (record, MAD) that the program has not read yet.
     ``answers``: records that are written when all MADs of a batch have been carried. ``alike``: umad header and
-    beginning of requests that were answered before → their common data.
+    beginning of requests that were answered before → their common data. ``unread``: the bytes of the long MADs since
+    the program had last read everything; they are in memory files that the socket keeps, or in ``waiting``.
     """
 
     slot: int
@@ -129,15 +134,36 @@ class ProgramPort:
     answers: list[bytes] = field(default_factory=list)
     alike: dict[bytes, CommonData] = field(default_factory=dict)
     is_sm: bool = False
+    unread: int = 0
 
     def __str__(self) -> str:
         return f"program {self.slot} ({self.ident}) at {self.port}"
+
+    def has_room_to_send(self, mad: bytes) -> bool:
+        """Return whether one more MAD of the program may wait for its answer or acknowledgement."""
+        if len(self.sends) >= MOST_WAITING:
+            return False
+        if len(mad) <= wire.INLINE:
+            return True
+        return sum(len(send.mad) for send in self.sends.values() if send.transfer) + len(mad) <= MOST_BYTES
+
+    def has_room_to_receive(self, mad: bytes) -> bool:
+        """Return whether *mad* may be stored until the program reads it."""
+        if len(self.waiting) >= MOST_WAITING:
+            return False
+        if len(mad) <= wire.INLINE:
+            return True
+        if not self.waiting and not any(fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(4))):
+            self.unread = 0
+        return self.unread + len(mad) <= MOST_BYTES
 
     def write(self, record: bytes, mad: bytes = b"") -> bool:
         """Write a record to the program; with *mad*, the whole MAD, if the record has only its beginning.
 
         Returns False if the record has to wait until `flush`. Raises OSError if the program has ended.
         """
+        if len(mad) > wire.INLINE:
+            self.unread += len(mad)
         if not self.waiting and self._write(record, mad):
             return True
         self.waiting.append((record, mad))

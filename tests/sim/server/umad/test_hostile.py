@@ -114,6 +114,41 @@ def test_a_program_that_does_not_read_loses_what_is_too_much(
     assert one.exchange(agent, get(NODE_INFO, tid=5000)).mad[12:16] == (5000).to_bytes(4)
 
 
+def test_long_mads_that_nobody_reads_are_lost_from_a_number_of_bytes_on(
+    running: RunningOpensm, program: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A memory file that waits in a socket is memory of the server too."""
+    monkeypatch.setattr(open_ports, "MOST_BYTES", 3999)
+    one = program()
+    agent = one.register(DIRECTED)
+    for _ in range(2):
+        for number in range(10):
+            memory = memory_with(bytes((number,)) * 1000)
+            one.record(Kind.NOT_TAKEN, wire.received_header(0, wire.Address(1, 1), 1000), memory)
+            os.close(memory)
+        assert one.exchange(agent, get(NODE_INFO)).mad[0] == 0, "the first long MAD comes before the answer"
+        assert [one.receive().mad[0] for _ in range(2)] == [1, 2]
+        assert one.receive().mad[3] == 0x81
+    assert running.server.counts()["lost"] == 14
+
+
+def test_mads_that_wait_for_ever_are_refused_from_a_number_on(program: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_ports, "MOST_BYTES", 3999)
+    monkeypatch.setattr(open_ports, "MOST_WAITING", 5)
+    one = program()
+    agent = one.register(SA, version=2, rmpp=1)
+
+    def send(number: int, size: int) -> int:
+        mad = gmp(SA, 1, 0x11, tid=number)
+        return one.send(agent, mad[:24] + bytes((1, 1, 1)) + bytes(size - 27), 99, qpn=1, timeout=0xFFFFFFFF)
+
+    assert [send(number, 1000) for number in range(1, 6)] == [0, 0, 0, errno.ENOMEM, errno.ENOMEM]
+    assert [send(number, 256) for number in range(6, 10)] == [0, 0, errno.ENOMEM, errno.ENOMEM]
+    one.unregister(agent)
+    agent = one.register(SA, version=2, rmpp=1)
+    assert send(1, 3999) == 0
+
+
 def test_most_connections(running: RunningOpensm, program: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 2)
     one, two = program(), program()
