@@ -33,7 +33,7 @@ from ibkeys.mad.const import Method, MgmtClass, SaStatus, describe_status, metho
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.inform import ALL_TRAPS, InformInfo
 from ibkeys.mad.records import MCMemberRecord, SaRecord, query_of
-from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_DATA_SIZE, SA_HEADER_SIZE, SaHeader, build_sa
+from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_DATA_SIZE, SA_HEADER_SIZE, RmppType, SaHeader, build_sa
 from ibkeys.mad.smp import HEADER_SIZE, TID_MASK
 from ibkeys.printable import counted
 from ibkeys.umad.port import ETIMEDOUT, Incoming, UmadPort
@@ -170,7 +170,8 @@ class SaClient:
                 if incoming.status not in (0, ETIMEDOUT) and tid in own_tids:
                     raise SendRefused(f"{query}: this host did not send it (errno {incoming.status})", incoming.status)
                 is_answer = incoming.status == 0 and tid in own_tids and incoming.mad[at.METHOD] & at.RESPONSE
-                if is_answer and incoming.mad[at.ATTRIBUTE_ID] == mad[at.ATTRIBUTE_ID]:
+                is_of_attribute = incoming.mad[at.ATTRIBUTE_ID] == mad[at.ATTRIBUTE_ID]
+                if is_answer and is_of_attribute and _begins_an_answer(incoming.mad):
                     self.statistics.replies += 1
                     return self._take_answer(incoming, path, query, _advice(sm_key))
                 self.statistics.strays += 1
@@ -288,6 +289,16 @@ class SaClient:
             del self._finished[next(iter(self._finished))]
         self._finished[tid] = receiver
         return receiver.answer
+
+
+def _begins_an_answer(mad: bytes) -> bool:
+    """Return whether *mad* may be the first MAD of an answer, which may be an error. An acknowledgement and a later
+    segment are not: the SA has nothing to acknowledge, and it sends no second segment before the first is
+    acknowledged."""
+    if len(mad) < SA_HEADER_SIZE or not mad[at.RMPP_FLAGS] & ACTIVE:
+        return True
+    header = SaHeader(mad[:SA_HEADER_SIZE])
+    return header.rmpp_type != RmppType.ACK and not (header.rmpp_type == RmppType.DATA and header.segment_number > 1)
 
 
 def _unsegmented_data(mad: bytes, query: str) -> bytes:

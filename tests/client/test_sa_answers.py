@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibkeys.client.in_flight import GRACE
 from ibkeys.client.sa import SaClient
 from ibkeys.client.smp import Timing
 from ibkeys.errors import IbkeysError, MalformedMad, TransferFailed
 from ibkeys.mad.records import NodeRecord
-from ibkeys.mad.sa import ACTIVE, FIRST, LAST, SaHeader
+from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppType, SaHeader, with_rmpp
 from ibkeys.umad.port import Incoming
 from tests.client.sasim import Recorder, opensm_answer, with_sm
 from tests.corpus import DATA, load
@@ -30,6 +31,20 @@ class Canned(Recorder):
         return [Incoming(self.answer[:8] + request.mad[8:16] + self.answer[16:], 0, 1, 1)] if request else []
 
 
+class ForgedFirst(Recorder):
+    """Loses the answer to the first attempt, and gets a MAD with the same header in its place."""
+
+    kind = RmppType.ACK
+    number = 0
+
+    def recv(self, timeout: float) -> list[Incoming]:
+        came = super().recv(timeout)
+        if len(self.sent) != 1 or not came:
+            return came
+        forged = with_rmpp(came[0].mad, self.kind, ACTIVE, 0, self.number, 64)
+        return [Incoming(forged, 0, came[0].lid, 1)]
+
+
 def canned(answer: bytes) -> SaClient:
     net, _ = with_sm()
     port = Canned(net, net.nodes[0])
@@ -44,6 +59,19 @@ def test_an_answer_that_no_kernel_segmented_is_taken_when_it_cannot_have_been_cu
     for length in (225, 256):
         with pytest.raises(TransferFailed, match="is incomplete: its sender has no RMPP"):
             canned(opensm_answer(record * 2, length)).get_table(NodeRecord)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [(RmppType.ACK, 0), (RmppType.ACK, 1), (RmppType.DATA, 2), (RmppType.DATA, 65)]
+)
+def test_what_begins_no_answer_is_a_lost_one_and_the_query_is_repeated(kind: RmppType, number: int) -> None:
+    net, fabric = with_sm()
+    port = ForgedFirst(net, net.nodes[0])
+    port.sent, port.refuse, port.kind, port.number = [], [], kind, number
+    client = SaClient(port)
+    assert client.get_table(NodeRecord) == SaClient(fabric.umad).get_table(NodeRecord)
+    assert (client.statistics.strays, client.statistics.timeouts) == (1, 1)
+    assert net.now <= client.timing.timeout + GRACE + 0.1
 
 
 def test_a_table_that_ends_inside_a_record_is_no_table() -> None:
