@@ -22,7 +22,7 @@ FAST = ("-t", 10, "--retries", 0)
     ("args", "code", "hint"),
     [
         pytest.param(["apply", "a\0b"], 2, "argument 2 contains a NUL", id="NUL in a file name"),
-        pytest.param(["keystore", "import", "a\0b"], 2, "argument 3 contains a NUL", id="NUL in a file name of a group"),
+        pytest.param(["keystore", "import", "a\0b"], 2, "argument 3 contains a NUL", id="NUL after two words"),
         pytest.param(["pkey-show", 99, *FAST], 3, "LID 99: no reply after 1 attempt of 10 ms", id="unknown LID"),
         pytest.param(["pkey-show", 0], 2, "no LID was assigned", id="LID 0"),
         pytest.param(["pkey-show", "0xffff"], 2, "permissive", id="LID 0xffff"),
