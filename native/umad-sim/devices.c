@@ -42,7 +42,7 @@ int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max)
 	struct wire_answer answer;
 	void *body;
 	size_t size;
-	int count = wire_get(WIRE_NAMES, NULL, 0, &answer, &body, &size);
+	int count = wire_get(WIRE_NAMES, NULL, 0, &answer, &body, &size), each;
 
 	if (count < 0)
 		return count;
@@ -52,6 +52,8 @@ int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max)
 		count = max;
 	if (count > 0)
 		memcpy(cas, body, (size_t)count * UMAD_CA_NAME_LEN);
+	for (each = 0; each < count; each++)
+		cas[each][UMAD_CA_NAME_LEN - 1] = '\0';
 	free(body);
 	return count;
 }

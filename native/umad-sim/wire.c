@@ -103,6 +103,14 @@ static int send_parts(int fd, const struct iovec *parts, int count, const int *d
 	return 0;
 }
 
+/* A text of a server, which may be any user's, must not command the terminal. */
+static void hide_controls(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 int wire_ask(enum wire_question question, const char *ca, int port, struct wire_answer *answer, void **body,
 	     size_t *size, int passed[WIRE_PASSED])
 {
@@ -132,8 +140,10 @@ int wire_ask(enum wire_question question, const char *ca, int port, struct wire_
 	close(fd);
 	*size = got - sizeof(*answer);
 	((char *)*body)[*size] = '\0';
-	if (answer->error < 0)
+	if (answer->error < 0) {
+		hide_controls(*body);
 		wire_end(*body);
+	}
 	if (answer->error)
 		free(*body);
 	return -answer->error;

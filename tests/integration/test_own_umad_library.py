@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -181,28 +182,66 @@ ANSWERS = {
 }
 
 
+@contextmanager
+def none_of_ours() -> Iterator[tuple[socket.socket, dict[str, str]]]:
+    """Yield a socket of no server of ours, and the environment in which programs connect to it."""
+    name = f"ibkeys-none-of-ours-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(b"\0" + f"{name}:umad".encode())
+        listening.listen(1)
+        listening.settimeout(LIMIT)
+        yield listening, {**os.environ, "IBKEYS_SIM_SOCKET": name}
+
+
+NAMES = """
+import ctypes, sys
+names = ctypes.create_string_buffer(32 * 20 + 1)
+count = ctypes.CDLL(sys.argv[1]).umad_get_cas_names(names, 32)
+print(count, {len(names.raw[20 * each :].partition(b"\\0")[0]) for each in range(32)})
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "out", "err"),
+    [
+        (struct.pack("=iI", 0, 40) + b"A" * 40 * 20, 0, "32 {19}\n", ""),
+        (struct.pack("=iI", -1, 0) + b"no\x1b[2J\r\n\x7fhost \xc3\xa9", 1, "", "no?[2J???host \u00e9\n"),
+    ],
+    ids=["names without an end", "a text with controls"],
+)
+def test_what_a_server_of_another_user_answers_is_harmless(answer: bytes, code: int, out: str, err: str) -> None:
+    with none_of_ours() as (listening, environment):
+        command = [sys.executable, "-c", NAMES, str(OWN_LIBRARY)]
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as program:
+            connected, _ = listening.accept()
+            with connected:
+                connected.recv(1000)
+                connected.send(answer)
+            printed, said = program.communicate(timeout=LIMIT)
+    assert (program.returncode, printed, said.rpartition(" ends: ")[2]) == (code, out, err)
+
+
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_server_that_is_none_of_ours_ends_the_program(build: Build, name: str) -> None:
     """Whatever comes: a line to stderr, and no byte is read that did not come."""
     built = build("umad", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    socket_name = f"ibkeys-none-of-ours-{os.getpid()}"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
-        listening.bind(b"\0" + f"{socket_name}:umad".encode())
-        listening.listen(1)
-        listening.settimeout(LIMIT)
-        environment = {**os.environ, "IBKEYS_SIM_SOCKET": socket_name}
-        with subprocess.Popen([str(built)], env=environment, stderr=subprocess.PIPE, text=True) as program:
-            connected, _ = listening.accept()
-            with connected:
-                connected.recv(1000)
-                first_question = struct.pack("=iI", 0, 1) + b"HCA-1".ljust(20, b"\0")
-                connected.send(first_question)
-            connected, _ = listening.accept()
-            with connected:
-                connected.recv(1000)
-                if ANSWERS[name]:
-                    connected.send(ANSWERS[name])
-            _, said = program.communicate(timeout=LIMIT)
+    with (
+        none_of_ours() as (listening, environment),
+        subprocess.Popen([str(built)], env=environment, stderr=subprocess.PIPE, text=True) as program,
+    ):
+        connected, _ = listening.accept()
+        with connected:
+            connected.recv(1000)
+            first_question = struct.pack("=iI", 0, 1) + b"HCA-1".ljust(20, b"\0")
+            connected.send(first_question)
+        connected, _ = listening.accept()
+        with connected:
+            connected.recv(1000)
+            if ANSWERS[name]:
+                connected.send(ANSWERS[name])
+        _, said = program.communicate(timeout=LIMIT)
     assert program.returncode == 1, said
     assert said.startswith("ibkeys: process "), said
     assert "Sanitizer" not in said
