@@ -46,7 +46,7 @@ def check_security_keys(folder: Path) -> Iterator[ProbeResult]:
         not files.warnings,
         f"{folder}: {counted(len(files.m_keys), 'M_Key')}, {counted(len(files.neighbors), 'link end')}, "
         f"{counted(len(files.lids), 'LID')}"
-        + (f"; {len(files.warnings)} lines left out, the first: {files.warnings[0]}" if files.warnings else ""),
+        + (f"; {counted(len(files.warnings), 'warning')}, the first: {files.warnings[0]}" if files.warnings else ""),
     )
 
 

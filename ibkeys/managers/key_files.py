@@ -26,6 +26,8 @@ from ibkeys.store.opensm import (
     MKEY_FILE,
     NEIGHBORS_FILE,
     KeyFiles,
+    parse_m_keys,
+    read_if_there,
     read_key_files,
     write_key_file,
     write_key_files,
@@ -188,9 +190,12 @@ class KeyFileDifferences:
 
 
 def compare_key_files(store: KeyStore, directory: Path) -> KeyFileDifferences:
-    """Return the differences between the guid2mkey in *directory* and the key store. Raises FileFormatError, also if
-    there is no such file; StoreError."""
-    in_file = read_key_files(directory, (MKEY_FILE,)).m_keys
+    """Return the differences between the keys that OpenSM finds in the guid2mkey in *directory* and the key store.
+    Raises FileFormatError, also if there is no such file; StoreError."""
+    data = read_if_there(directory / MKEY_FILE)
+    if data is None:
+        raise FileFormatError("does not exist", str(directory / MKEY_FILE))
+    in_file = parse_m_keys(data, str(directory / MKEY_FILE))
     written = timestamp(lambda: _modification_time(directory / MKEY_FILE))
     since = {row.port_guid: row.since for row in store.outline() if row.state == "current"}
     current = {guid: keys[0] for guid, keys in store.all_keys().items()}
@@ -254,7 +259,7 @@ def _refuse_to_lose_keys(directory: Path, known: Mapping[int, list[MKey]]) -> No
     lost = [guid for guid, key in existing.m_keys.items() if not key.is_zero and key not in known.get(guid, ())]
     if lost:
         what = f"keys that the key store does not have: {len(lost)}, the first of port 0x{lost[0]:016x}"
-    elif existing.warnings:
+    elif not existing.is_whole:
         what = "lines that are not records"
     else:
         return

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ibkeys.errors import FileFormatError
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.simulated_keys import export_keys
 from ibkeys.printable import counted, named
 from ibkeys.rehearse.site_opensm import SiteOpensm
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, KeyFiles, read_key_files, write_key_files
+from ibkeys.store.opensm import (
+    MKEY_FILE,
+    NEIGHBORS_FILE,
+    KeyFiles,
+    parse_m_keys,
+    read_if_there,
+    read_key_files,
+    write_key_files,
+)
 
 _MOST = 3
 
@@ -50,9 +57,10 @@ def place_key_files(
 
 
 def _read(cache: Path) -> KeyFiles | None:
-    try:
-        return read_key_files(cache, (MKEY_FILE, NEIGHBORS_FILE))
-    except FileFormatError:
-        if (cache / MKEY_FILE).exists():
-            raise
+    """Return the links and keys that OpenSM finds in *cache*, None if there is no guid2mkey."""
+    path = cache / MKEY_FILE
+    data = read_if_there(path)
+    if data is None:
         return None
+    files = read_key_files(cache, (NEIGHBORS_FILE,), others=(MKEY_FILE,))
+    return KeyFiles(parse_m_keys(data, str(path)), files.neighbors)

@@ -4,9 +4,10 @@
     record := KEY blanks VALUE NEWLINE NEWLINE
 
 A key begins in column 0. Lines up to the empty line belong to the value; the last record may lack the empty line. The
-first of two records with the same key counts. OpenSM reads the files only when it starts. Source: opensm osm_db_files.c
-and osm_db_pack.c, and files that opensm 3.3.23 wrote. No message of this module shows text of a file, because the text
-might be an M_Key.
+first of two records with the same key counts. OpenSM finds a GUID only in the form in which it writes it, ``0x`` and 16
+digits in lower case; of a value it reads the number at its start, as strtoull does. OpenSM reads the files only when it
+starts. Source: opensm osm_db_files.c and osm_db_pack.c, and files that opensm 3.3.23 wrote and read. No message of this
+module shows text of a file, because the text might be an M_Key.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ _FIRST_MULTICAST_LID: Final = 0xC000
 _MAX_PORT: Final = 255
 _NUMBER: Final = re.compile(rb"0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*")
 
+_NUMBER_AT_START: Final = re.compile(rb"[\t-\r ]*([+-]?)(" + _NUMBER.pattern + rb")")
+_MAX_NUMBER: Final = (1 << 64) - 1
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -45,29 +49,30 @@ class KeyFiles:
 
     ``m_keys``: M_Key by port GUID. ``lids``: (base LID, top LID) by port GUID. ``neighbors``: from (port GUID, port
     number) of one end of a link to that of the other end; the GUID of any port of a switch is that of its port 0.
-    ``warnings``: lines for the user, without any key.
+    ``warnings``: lines for the user, without any key. ``is_whole``: whether no record was left out in whole or in part.
     """
 
     m_keys: dict[int, MKey] = field(default_factory=dict)
     neighbors: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     lids: dict[int, tuple[int, int]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    is_whole: bool = True
 
 
 def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: Iterable[str] = ()) -> KeyFiles:
     """Return the contents of the files *names* in *directory*.
 
     At least one of *names* or *others* must exist; the files *others* are not read. A record that OpenSM would drop, or
-    whose value is invalid, is left out; of a value with several lines only the first is used. A warning names the line
-    of each such record. Raises FileFormatError for a record that begins with a blank or tab, for a line that is longer
+    whose value is invalid, is left out; of a value with several lines only the first is used. A record whose GUID is in
+    another form than OpenSM's counts if there is no other record for the port. A warning names the line of each such
+    record. Raises FileFormatError for a record that begins with a blank or tab, for a line that is longer
     than OpenSM's buffer, and if none of the files exists; StoreError for a file that cannot be read.
     """
     files = KeyFiles()
-    warnings = files.warnings
     parsers: dict[str, Callable[[bytes, str], None]] = {
-        MKEY_FILE: lambda data, name: _parse(data, name, _guid, _m_key, files.m_keys, warnings),
-        NEIGHBORS_FILE: lambda data, name: _parse(data, name, _end_of_link, _end_of_link, files.neighbors, warnings),
-        LID_FILE: lambda data, name: _parse(data, name, _guid, _lid_range, files.lids, warnings),
+        MKEY_FILE: lambda data, name: _parse(data, name, _guid, guid_text, _m_key, files.m_keys, files),
+        NEIGHBORS_FILE: lambda data, name: _parse(data, name, _end_of_link, _end, _end_of_link, files.neighbors, files),
+        LID_FILE: lambda data, name: _parse(data, name, _guid, guid_text, _lid_range, files.lids, files),
     }
     is_there = False
     for name in names:
@@ -81,13 +86,17 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: It
 
 
 def parse_m_keys(data: bytes, name: str) -> dict[int, MKey]:
-    """Return the M_Keys, by port GUID, in the bytes of a file guid2mkey. *name*: the name of the file, for errors.
+    """Return the M_Keys, by port GUID, that OpenSM finds in the bytes of a file guid2mkey. *name*: the name of the
+    file, for errors.
 
-    Records that OpenSM would drop are left out. Raises FileFormatError for a record that begins with a blank or tab,
-    and for a line that is longer than OpenSM's buffer.
+    A value that is not valid counts as the number that OpenSM reads of it. Raises FileFormatError for a record that
+    begins with a blank or tab, and for a line that is longer than OpenSM's buffer.
     """
     keys: dict[int, MKey] = {}
-    _parse(data, name, _guid, _m_key, keys, [])
+    for _, key_text, first, rest in _records(data, name):
+        guid = _guid(key_text)
+        if guid is not None and key_text == guid_text(guid).encode():
+            keys.setdefault(guid, MKey(_number_at_start(first + rest)))
     return keys
 
 
@@ -130,26 +139,40 @@ def _parse(
     data: bytes,
     name: str,
     read_key: Callable[[bytes], K | None],
+    write_key: Callable[[K], str],
     read_value: Callable[[bytes], V | None],
     into: dict[K, V],
-    warnings: list[str],
+    files: KeyFiles,
 ) -> None:
-    """Add the records of a file to *into*, and a line to *warnings* for each record that is ignored in whole or in
-    part."""
+    """Add the records of a file to *into*, and a line to the warnings of *files* for each record that is ignored in
+    whole or in part, or that OpenSM does not find."""
+    not_found: set[K] = set()
     for line, key_text, first, rest in _records(data, name):
-        key, value = read_key(key_text), read_value(first)
+        key, value = read_key(key_text), read_value(first.strip(b" "))
+        is_found = key is not None and key_text == write_key(key).encode()
         if key is None:
             problem = "the first word of the record is not a valid number or port; record ignored"
-        elif key in into:
+        elif key in into and not (is_found and key in not_found):
             problem = "a second record for the same port; record ignored, the first one counts"
         elif value is None:
             problem = "the value is not valid in this file; record ignored"
         else:
             into[key] = value
+            if is_found:
+                not_found.discard(key)
+            else:
+                not_found.add(key)
+                files.warnings.append(
+                    f"{name}:{line}: OpenSM does not find this record: write the GUID as 0x and 16 lower-case digits"
+                )
             if not rest:
                 continue
-            problem = "lines up to the next empty line belong to this record and are ignored; is an empty line missing?"
-        warnings.append(f"{name}:{line}: {problem}")
+            problem = (
+                "lines up to the next empty line belong to this record: OpenSM reads them as part of the value, here "
+                "they are ignored; is an empty line missing?"
+            )
+        files.is_whole = False
+        files.warnings.append(f"{name}:{line}: {problem}")
 
 
 def _records(data: bytes, path: str) -> Iterator[tuple[int, bytes, bytes, bytes]]:
@@ -162,7 +185,7 @@ def _records(data: bytes, path: str) -> Iterator[tuple[int, bytes, bytes, bytes]
                 raise FileFormatError("a record begins in the first column, this line with a blank", path, number, 1)
             if line:
                 key, _, value = line.replace(b"\t", b" ").partition(b" ")
-                record, rest = (number, key, value.strip(b" ")), []
+                record, rest = (number, key, value), []
         elif line:
             rest.append(line)
         else:
@@ -197,6 +220,17 @@ def c_number(text: bytes, bits: int) -> int | None:
     base = 16 if text[:2] in (b"0x", b"0X") else 8 if text[:1] == b"0" else 10
     value = int(text, base) if base != 10 or len(text) <= 20 else 1 << bits
     return value if value < 1 << bits else None
+
+
+def _number_at_start(text: bytes) -> int:
+    """Return the number that C's strtoull reads at the start of *text* with base 0; 0 if there is none."""
+    match = _NUMBER_AT_START.match(text)
+    if match is None:
+        return 0
+    value = c_number(match[2], 64)
+    if value is None:
+        return _MAX_NUMBER
+    return -value & _MAX_NUMBER if match[1] == b"-" else value
 
 
 def _guid(text: bytes) -> int | None:

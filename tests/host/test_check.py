@@ -89,7 +89,7 @@ A, B = MKey(KEY), MKey(5)
 
 
 def steps(store: KeyStore, folder: Path, written: int, *records: tuple[int, MKey]) -> list[tuple[bool | None, str]]:
-    file = made(folder / "guid2mkey", "".join(f"{guid:#x} {key.hex()}\n\n" for guid, key in records))
+    file = made(folder / "guid2mkey", "".join(f"0x{guid:016x} {key.hex()}\n\n" for guid, key in records))
     os.utime(file, (NOON.timestamp() + written,) * 2)
     return [(check.ok, check.detail) for check in check_steps(store, [folder])]
 

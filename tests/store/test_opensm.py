@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError, StoreError
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.opensm import KEY_FILES, KeyFiles, read_key_files, write_key_files
+from ibkeys.store.opensm import KEY_FILES, KeyFiles, parse_m_keys, read_key_files, write_key_files
 
 SECRET = "0x00000000deadbeef"
+G1 = f"0x{1:016x}"
+G3 = f"0x{3:016x}"
 
 
 def read(directory: Path, **files: bytes | str) -> KeyFiles:
@@ -57,44 +59,94 @@ def test_file_that_cannot_be_read_is_a_store_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "keys"),
     [
-        ("0x1 0x2", {1: 2}),
-        ("0x1 0x2\n", {1: 2}),
-        ("\n\n0x1 0x2\n\n\n\n0x3 0x4\n", {1: 2, 3: 4}),
-        ("0x1\t 0x2\t \n\n", {1: 2}),
-        ("10 010\n\n010 10\n\n0X1F 0Xa\n\n", {10: 8, 8: 10, 31: 10}),
-        ("1 0\n\n", {1: 0}),
+        (f"{G1} 0x2", {1: 2}),
+        (f"{G1} 0x2\n", {1: 2}),
+        (f"\n\n{G1} 0x2\n\n\n\n{G3} 0x4\n", {1: 2, 3: 4}),
+        (f"{G1}\t 0x2\t \n\n", {1: 2}),
+        (f"{G1} 010\n\n{G3} 0Xa\n\n", {1: 8, 3: 10}),
+        (f"{G1} 0\n\n", {1: 0}),
         ("0xffffffffffffffff 18446744073709551615\n\n", {2**64 - 1: 2**64 - 1}),
-        ("0x" + "0" * 900 + "1 00000\n\n", {1: 0}),
     ],
 )
 def test_records_and_numbers(tmp_path: Path, text: str, keys: dict[int, int]) -> None:
     files = read(tmp_path, guid2mkey=text)
     assert files.m_keys == {guid: MKey(value) for guid, value in keys.items()}
     assert files.warnings == []
+    assert parse_m_keys(text.encode(), "guid2mkey") == files.m_keys
+
+
+@pytest.mark.parametrize(
+    ("text", "read_here", "unpadded"),
+    [
+        ("0x1 0x2\n\n10 3\n\n0X1F 4\n\n", {1: 2, 10: 3, 31: 4}, 3),
+        ("0x" + "0" * 900 + "1 00000\n\n", {1: 0}, 1),
+        ("0x000000000000001F 0x5\n\n", {31: 5}, 1),
+        (f"0x1 0x2\n\n{G1} 0x3\n\n", {1: 3}, 1),
+        (f"{G1} 0x3\n\n0x1 0x2\n\n", {1: 3}, 0),
+    ],
+)
+def test_a_guid_that_opensm_does_not_find(tmp_path: Path, text: str, read_here: dict[int, int], unpadded: int) -> None:
+    """As OpenSM 3.3.23 looks for it."""
+    files = read(tmp_path, guid2mkey=text)
+    assert files.m_keys == {guid: MKey(value) for guid, value in read_here.items()}
+    assert sum("OpenSM does not find" in each for each in files.warnings) == unpadded
+    assert parse_m_keys(text.encode(), "guid2mkey") == ({1: MKey(3)} if G1 in text else {})
+
+
+def test_a_guid_in_another_form_in_the_other_files(tmp_path: Path) -> None:
+    files = read(tmp_path, guid2lid=f"0x1 1 1\n\n{G1} 2 2\n\n", neighbors=f"0x1:1 {G3}:1\n\n{G1}:1 {G3}:2\n\n")
+    assert (files.lids, files.neighbors) == ({1: (2, 2)}, {(1, 1): (3, 2)})
+    assert len(files.warnings) == 2
+    assert files.is_whole
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ("0x5", 5),
+        ("0x5 junk", 5),
+        ("0x5,", 5),
+        ("junk", 0),
+        ("", 0),
+        ("0x", 0),
+        ("08", 0),
+        ("+5", 5),
+        ("-1", 2**64 - 1),
+        ("0x1ffffffffffffffff", 2**64 - 1),
+        ("18446744073709551616", 2**64 - 1),
+        ("0x5\r\n\r", 5),
+        (f"0x5\n{G3} 0x6", 0x50),
+        (f"0x5 \n{G3} 0x6", 5),
+        ("\n0x5", 5),
+    ],
+)
+def test_the_value_that_opensm_reads(value: str, key: int) -> None:
+    """As the database of OpenSM 3.3.23 gives it."""
+    assert parse_m_keys(f"{G1} {value}\n\n".encode(), "guid2mkey") == {1: MKey(key)}
 
 
 @pytest.mark.parametrize(
     ("name", "text", "line", "words"),
     [
-        ("guid2mkey", f"0x1 0x2\n\n0x1 {SECRET}\n\n", 3, "second record"),
-        ("guid2mkey", f"0x1 0x2\n\n1 {SECRET}\n\n", 3, "second record"),
-        ("guid2mkey", f"0x1 0x2\n\nnode-a {SECRET}\n\n", 3, "first word"),
-        ("guid2mkey", f"0x1 0x2\n\n08 {SECRET}\n\n", 3, "first word"),
-        ("guid2mkey", f"0x1 0x2\n\n0x10000000000000000 {SECRET}\n\n", 3, "first word"),
-        ("guid2mkey", f"0x1 0x2\n\n0x3 {SECRET}z\n\n", 3, "value"),
-        ("guid2mkey", "0x1 0x2\n\n0x3 0xdeadbeef000000001\n\n", 3, "value"),
-        ("guid2mkey", "0x1 0x2\n\n0x3 3735928559373592855937359285593735928559\n\n", 3, "value"),
-        ("guid2mkey", "0x1 0x2\n\n0x3 -3735928559\n\n", 3, "value"),
-        ("guid2mkey", "0x1 0x2\n\n0x3\n\n", 3, "value"),
-        ("guid2mkey", "0x1 0x2\r\n\n", 1, "value"),
-        ("guid2mkey", f"0x1 0x2\n\n\0 {SECRET}\n\n", 3, "first word"),
-        ("guid2mkey", f"0x1 0x2\n0x3 {SECRET}\n\n", 1, "empty line"),
-        ("guid2lid", "0x1 0xc000 0xc000\n\n", 1, "value"),
-        ("guid2lid", "0x1 0x1\n\n", 1, "value"),
-        ("guid2lid", "0x1 0x1 0x1 0x1\n\n", 1, "value"),
-        ("neighbors", "0x1:1 0x2\n\n", 1, "value"),
-        ("neighbors", "0x1:1 0x2:256\n\n", 1, "value"),
-        ("neighbors", "0x1 0x2:1\n\n", 1, "first word"),
+        ("guid2mkey", f"{G1} 0x2\n\n{G1} {SECRET}\n\n", 3, "second record"),
+        ("guid2mkey", f"{G1} 0x2\n\n1 {SECRET}\n\n", 3, "second record"),
+        ("guid2mkey", f"{G1} 0x2\n\nnode-a {SECRET}\n\n", 3, "first word"),
+        ("guid2mkey", f"{G1} 0x2\n\n08 {SECRET}\n\n", 3, "first word"),
+        ("guid2mkey", f"{G1} 0x2\n\n0x10000000000000000 {SECRET}\n\n", 3, "first word"),
+        ("guid2mkey", f"{G1} 0x2\n\n{G3} {SECRET}z\n\n", 3, "value"),
+        ("guid2mkey", f"{G1} 0x2\n\n{G3} 0xdeadbeef000000001\n\n", 3, "value"),
+        ("guid2mkey", f"{G1} 0x2\n\n{G3} 3735928559373592855937359285593735928559\n\n", 3, "value"),
+        ("guid2mkey", f"{G1} 0x2\n\n{G3} -3735928559\n\n", 3, "value"),
+        ("guid2mkey", f"{G1} 0x2\n\n{G3}\n\n", 3, "value"),
+        ("guid2mkey", f"{G1} 0x2\r\n\n", 1, "value"),
+        ("guid2mkey", f"{G1} 0x2\n\n\0 {SECRET}\n\n", 3, "first word"),
+        ("guid2mkey", f"{G1} 0x2\n{G3} {SECRET}\n\n", 1, "empty line"),
+        ("guid2lid", f"{G1} 0xc000 0xc000\n\n", 1, "value"),
+        ("guid2lid", f"{G1} 0x1\n\n", 1, "value"),
+        ("guid2lid", f"{G1} 0x1 0x1 0x1\n\n", 1, "value"),
+        ("neighbors", f"{G1}:1 0x2\n\n", 1, "value"),
+        ("neighbors", f"{G1}:1 0x2:256\n\n", 1, "value"),
+        ("neighbors", f"{G1} 0x2:1\n\n", 1, "first word"),
         ("neighbors", "0x1:-1 0x2:1\n\n", 1, "first word"),
     ],
 )
