@@ -15,9 +15,10 @@ from ibkeys.mad.const import PortPhysicalState, PortState
 from ibkeys.reach.reach import Reach
 from ibkeys.reach.why import Connectivity
 from ibkeys.sim.notices import Packet
+from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import TWO_SWITCH, run
 from tests.cli.saved import SECRET
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import change_each_subnet, subnet, tool
 from tests.reach.packets import ends, read
 
 A, B, C = "node01 mlx4_0", "node04 mlx4_0", "node02 mlx4_0"
@@ -85,12 +86,29 @@ def test_matrix_says_that_links_are_not_active() -> None:
     assert result.code == 0
     assert result.err == (
         "ibkeys: note: 6 end ports have links that are not Active: the pairs are shown as if those links were Active\n"
+        "ibkeys: note: 2 links between switches are not Active: the pairs are shown as if they were; "
+        "ibkeys why A B says whether a route crosses such a link\n"
     )
     for more in ((), ("--pairs",)):
         document = json.loads(run("matrix", *where, "-f", "json", *more).out)
         assert [each["state"] for each in document["not_active"]] == [2] * 6
     assert run("matrix", "--backend", TWO_SWITCH).err == ""
     assert json.loads(run("matrix", "--backend", TWO_SWITCH, "-f", "json").out)["not_active"] == []
+
+
+def test_matrix_counts_a_pair_whose_route_has_a_link_that_is_not_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it counts those with such a link of their own: it says so, and why says that they cannot talk now."""
+
+    def arm(net: Subnet) -> None:
+        for number in (7, 8):
+            port = net.port(SWITCH, number)
+            PortInfo.port_state.patch(port.info, PortState.ARMED)
+            port.touch()
+
+    change_each_subnet(monkeypatch, arm)
+    shown = run("matrix", "--routes", "--backend", TWO_SWITCH)
+    assert (shown.code, shown.err.count("note: 2 links between switches are not Active: ")) == (0, 1)
+    assert run("why", A, B, "--backend", TWO_SWITCH).code == 1
 
 
 def test_no_smp_passes_a_link_that_is_down(tmp_path: Path) -> None:

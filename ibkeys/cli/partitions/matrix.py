@@ -135,10 +135,26 @@ def matrix(
         one, many = ("has a link that is", "that link were"), ("have links that are", "those links were")
         have, were = one if inactive == 1 else many
         exits.note(f"{counted(inactive, 'end port')} {have} not Active: the pairs are shown as if {were} Active")
+    if inactive := _inactive_between_switches(topology):
+        are, were = ("is", "it were") if inactive == 1 else ("are", "they were")
+        exits.note(
+            f"{counted(inactive, 'link')} between switches {are} not Active: the pairs are shown as if {were}; "
+            "ibkeys why A B says whether a route crosses such a link"
+        )
     if reach.count(chosen, part.ports if part is not None else None).unknown:
         exits.warn(f"the result is partial: of some pairs {ROUTES_DECIDE}", "error")
         return finish(errors_of(topology), format) or exits.NOT_COMPLETED
     return finish(errors_of(topology), format) or (exits.SAYS_NO if empty else exits.DONE)
+
+
+def _inactive_between_switches(topology: Topology) -> int:
+    """Return the number of links between switches with an end that is not Active."""
+    links = {
+        frozenset((port, port.peer))
+        for port in topology.ports()
+        if port.is_external and port.peer is not None and port.peer.is_external and port.peer.node is not port.node
+    }
+    return sum(any(end.is_known_inactive for end in link) for link in links)
 
 
 def _part(topology: Topology, filter: PortFilter) -> ChosenPorts | None:
