@@ -50,6 +50,7 @@ _P_KEY_BYTES: Final = 2
 _GUID_BYTES: Final = 8
 _DESCRIPTION_BYTES: Final = 64
 _MOST_PORTS: Final = 255
+_MOST_LID: Final = 0xFFFF
 _MOST_HOPS: Final = 63
 _READINGS: Final[dict[str, Reading]] = {reading: reading for reading in get_args(Reading)}
 _TRAITS: Final[dict[str, Trait]] = {trait: trait for trait in get_args(Trait)}
@@ -316,6 +317,8 @@ class _Loader:
         state, m_key, fingerprint, port_traits = rest[len(_COLUMNS) : len(_COLUMNS) + 4]
         if num > _MOST_PORTS:
             raise ValueError(f"a port number above {_MOST_PORTS}")
+        if lid is not None and not 0 <= lid <= _MOST_LID:
+            raise ValueError(f"a LID above {_MOST_LID}")
         port = self.ports[number] = nodes[node].port(num)
         if port.is_end_port and guid is not None:
             port.guid = guid_number(guid)

@@ -219,6 +219,16 @@ def test_a_time_that_is_none_is_damage(tmp_path: Path, name: str) -> None:
         load_snapshot(path)
 
 
+@pytest.mark.parametrize("lid", [-1, 65536])
+def test_a_lid_that_has_more_than_16_bits_is_damage(tmp_path: Path, lid: int) -> None:
+    path = tmp_path / "a.db"
+    save_snapshot(path, taken(subnet("two-switch")))
+    with sqlite3.connect(path) as rows:
+        rows.execute("UPDATE ports SET lid = ?, port_info = NULL WHERE id = 1", (lid,))
+    with pytest.raises(StoreError, match="damaged"):
+        load_snapshot(path)
+
+
 @given(data=st.data())
 def test_a_damaged_snapshot_gives_a_snapshot_or_one_error(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
