@@ -225,25 +225,46 @@ class _PolicySequence:
                 )
 
     def check_picked_keys(self, between: Sequence[Policy]) -> None:
-        """Raise UsageError if OpenSM would pick other P_Keys for partitions of the new policy than the plan has.
+        """Raise UsageError if OpenSM would pick other P_Keys for partitions of the new policy than the plan has, or in
+        a rollback other ones for those of the present policy.
 
         The plan has those that OpenSM picks when it starts. A running OpenSM keeps a partition, with the name that it
         got first, as long as it has a member (opensm osm_prtn.c).
         """
-        names: dict[int, str] = {}
-        for policy in (self.old, *between):
-            now = {each.base: each.name for each in policy.partitions} | names
-            members = self.resolve(policy, self.ports).memberships
-            names = {each.base: now[each.base] for each in members if each.base in now}
-        running = parse_policy(self.text, self.new.path, names)
-        for planned, picked in zip(self.new.definitions, running.definitions, strict=False):
-            if planned.base != picked.base:
+        names = self.names_after(self.old, {})
+        present = []
+        for policy in between:
+            names = self.names_after(policy, names)
+            present.append(names)
+        for planned, base in _picked_otherwise(self.new, names):
+            raise UsageError(
+                f"{self.new.path}:{planned.line}: OpenSM picks the P_Key of {planned.name or 'this partition'} by "
+                f"itself: the plan has 0x{planned.base:04x}, but a running OpenSM takes its present partitions "
+                f"into account and would pick 0x{base:04x}; write the P_Key that you want into the policy, "
+                "and plan again"
+            )
+        # A rollback goes back through the same policies, or at once.
+        for policy in (self.new, *reversed(between)):
+            names = self.names_after(policy, names)
+            present.append(names)
+        with_members = {key.partition for keys in self.present.by_port.values() for key in keys}
+        for names in present:
+            for planned, base in _picked_otherwise(self.old, names):
+                if planned.base not in with_members:
+                    continue
                 raise UsageError(
-                    f"{self.new.path}:{planned.line}: OpenSM picks the P_Key of {planned.name or 'this partition'} by "
-                    f"itself: the plan has 0x{planned.base:04x}, but a running OpenSM takes its present partitions "
-                    f"into account and would pick 0x{picked.base:04x}; write the P_Key that you want into the policy, "
-                    "and plan again"
+                    f"{self.old.path}:{planned.line}: OpenSM picks the P_Key of {planned.name or 'this partition'} by "
+                    f"itself: it is 0x{planned.base:04x} now, but in a rollback of this change a running OpenSM would "
+                    f"pick 0x{base:04x}; write 0x{planned.base:04x} into this policy first, let OpenSM read it "
+                    "(SIGHUP), and plan again"
                 )
+
+    def names_after(self, policy: Policy, before: Mapping[int, str]) -> dict[int, str]:
+        """Return the names, by number, of the partitions that a running OpenSM has after *policy*. *before*: those that
+        it had."""
+        now = {each.base: each.name for each in policy.partitions} | dict(before)
+        members = self.resolve(policy, self.ports).memberships
+        return {each.base: now[each.base] for each in members if each.base in now}
 
     def rooms(self) -> dict[int, int]:
         """Return, by port GUID, the number of P_Keys that fit both into the table of the port and that of its leaf port
@@ -369,6 +390,17 @@ def _owners(policy: Policy) -> dict[int, int]:
         if group.refused is None
         for mgid in group.mgids()
     }
+
+
+def _picked_otherwise(policy: Policy, names: Mapping[int, str]) -> Iterator[tuple[Definition, int]]:
+    """Yield each definition of *policy* for which a running OpenSM, that has partitions with these *names*, would pick
+    another number than one that was just started; and that number."""
+    if policy.data is None or all(each.pkey_given for each in policy.definitions):
+        return
+    running = parse_policy(policy.data, policy.path, names)
+    for planned, picked in zip(policy.definitions, running.definitions, strict=False):
+        if planned.base != picked.base:
+            yield planned, picked.base
 
 
 def _torn_partitions(before: Entries, after: Entries) -> list[int]:

@@ -336,9 +336,27 @@ def test_a_policy_for_which_a_running_opensm_would_pick_another_p_key_is_refused
     [
         (f"Own : {A:#x}=full ;", f"Own : {A:#x}=full, {B:#x}=full ;"),
         (f"Gone : {AWAY:#x}=full ;", f"New : {A:#x}=full ;"),
-        (f"Emptied : {B:#x}=full ;", f"New : {A:#x}=full ;"),
+        (f"Emptied=1 : {B:#x}=full ;", f"New : {A:#x}=full ;"),
         (None, f"New : {A:#x}=full ;"),
     ],
 )
 def test_a_p_key_that_a_running_opensm_picks_as_a_new_one_does_is_no_hindrance(old: str | None, new: str) -> None:
     assert PKey(0x8001) in between(old, new).states[-1][A]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "number"),
+    [
+        (f"Own : {A:#x}=full ;", f"New : {B:#x}=full ;\nOwn : {A:#x}=full ;", 2),
+        (f"Own : {A:#x}=full ;", f"New=1 : {B:#x}=full ;\nOwn=2 : {A:#x}=full ;", 2),
+        (f"Own : {A:#x}=full ;", f"Own=0x10 : {A:#x}=full ;", 0x10),
+        (f"Own : {A:#x}=full ;", f"New=1 : {B:#x}=full ;", 2),
+    ],
+)
+def test_a_policy_is_refused_if_opensm_would_pick_another_p_key_in_its_rollback(
+    old: str, new: str, number: int
+) -> None:
+    text = f"1: OpenSM picks the P_Key of Own by itself: it is 0x0001 now, .* would pick 0x{number:04x}; write 0x0001"
+    with pytest.raises(UsageError, match=text):
+        between(old, new)
+    assert between(old.replace("Own", "Own=1"), new).texts[-1] == new.encode()
