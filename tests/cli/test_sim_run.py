@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 import pytest
 
 from ibkeys.cli.sim.run import run as sim_run
+from ibkeys.sim.hosted.servers import RunningServer
+from ibkeys.sim.server.umad.wire import HostAnswer
+from ibkeys.simulated_host import SimulatedHost
 from tests.cli.conftest import run
 
 
@@ -31,3 +37,23 @@ def test_a_mistyped_option_is_refused(command: str, mistyped: str, meant: str) -
 )
 def test_options_after_the_command_are_the_programs(typed: list[str], words: tuple[str, ...]) -> None:
     assert sim_run.make_context("run", typed, parent=click.Context(click.Group("sim"))).params["words"] == words
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_no_file_of_a_program_is_in_the_folder_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_ours: bool
+) -> None:
+    """Whoever may write everywhere, as root, is not the owner of the server for that."""
+    server = RunningServer("lab", os.getpid(), os.geteuid() + (not is_ours), HostAnswer("a", str(tmp_path), "", ""))
+    monkeypatch.setattr("ibkeys.sim.hosted.servers.ask", lambda *_, **__: server)
+    folders: list[Path] = []
+
+    def note(words: object, host: SimulatedHost, *_: object) -> int:
+        folders.append(Path(host.folder))
+        assert folders[0].is_dir()
+        return 0
+
+    monkeypatch.setattr("ibkeys.sim.hosted.program.run", note)
+    assert run("sim", "run", "--socket", "lab", "--", "true").code == 0
+    assert [folder.parent == tmp_path for folder in folders] == [is_ours]
+    assert [*tmp_path.iterdir()] == (folders if is_ours else [])

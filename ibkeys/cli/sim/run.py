@@ -91,11 +91,12 @@ def _host_of(place: _HostOptions) -> Iterator[_OpenHost]:
 
     server = ask(place.name, place.host, with_folder=True)
     folder = server.host.folder
-    if os.access(folder, os.W_OK | os.X_OK):
+    # Another user could change the files of a program in his folder, or have a link there to a file of this user.
+    if server.user == os.geteuid() and os.access(folder, os.W_OK | os.X_OK):
         yield _OpenHost(_host(place.name, server.host.name, folder))
         return
     with tempfile.TemporaryDirectory(prefix="ibkeys-sim-hosts-", ignore_cleanup_errors=True) as own_folder:
-        yield _OpenHost(_host(place.name, server.host.name, own_folder))  # the server is another user's
+        yield _OpenHost(_host(place.name, server.host.name, own_folder))
 
 
 @contextmanager
