@@ -53,6 +53,8 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from ibkeys.printable import clean
+
 MAGIC: Final = 0x44414D55
 VERSION: Final = 2
 INLINE: Final = 256
@@ -233,7 +235,7 @@ def parse_shell_answer(raw: bytes) -> str:
     error, _ = _ANSWER.unpack_from(raw)
     if error >= 0:
         return "the server of the simulated fabric is of another version of ibkeys" if error else ""
-    return raw[_ANSWER.size :].decode("utf-8", "replace")
+    return clean(raw[_ANSWER.size :].decode("utf-8", "replace"))
 
 
 def answer(body: bytes = b"", *, error: int = 0, count: int = 0) -> bytes:

@@ -171,3 +171,8 @@ def test_a_port_of_each_adapter_can_be_opened(running: RunningOpensm) -> None:
         assert (down.page[4], up.page[4]) == (1, 2)
         assert len(running.attached()) == 2
     running.wait_until(lambda: not running.attached())
+
+
+def test_why_a_shell_was_not_started_commands_no_terminal() -> None:
+    assert wire.parse_shell_answer(wire.refusal("no \x1b[2J")) == r"no \x1b[2J"
+    assert wire.parse_shell_answer(wire.answer()) == ""
