@@ -16,7 +16,7 @@ from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.sm_policies import policies_between
 from tests.corpus import DATA
-from tests.integration.hosted import Hosted, opensm, plan_for, via
+from tests.integration.hosted import Hosted, opensm, plan_for, undo, via
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import PAIRS, SM, tables
 from tests.sample import sampled
@@ -108,3 +108,23 @@ def test_a_leaf_port_that_opensm_would_let_enforce_without_some_p_keys_is_refuse
             assert running.policy.read_text() == old
             plan_for(served, new.replace("P4=4 : 0x2c903000a1021=full ;\n", ""))
             assert via(served).returncode == 0
+
+
+def test_a_leaf_port_has_not_drifted_where_its_end_port_has_no_room_for_the_policy() -> None:
+    old = "Default=0x7fff : ALL=limited, SELF=full ;\n"
+    old += "".join(f"P{n}={n} : 0x2c903000a1021=full ;\n" for n in range(1, 7))
+    with Hosted(DATA / "fabrics" / "two-switch.net") as served:
+        node = next(node for node in served.net.nodes if any(port.guid == 0x2C903000A1021 for port in node.end_ports))
+        node.partition_capacity = 4
+        for port in node.ports:
+            port.resize_p_keys()
+        with opensm(served, old):
+            plan_for(served, old + "P6=6 : 0x2c903000a1031=full ;\n")
+            done = via(served)
+            assert done.returncode == 0, done.stderr
+            assert "match OpenSM's" not in done.stderr
+            plan_for(served, old.replace("P1=1 : 0x2c903000a1021=full ;\n", ""))
+            assert via(served).returncode == 0
+            refused = undo(served, "-v")
+            assert refused.returncode == 4, refused.stderr
+            assert "or its table has no room for all P_Keys of the policy" in refused.stderr

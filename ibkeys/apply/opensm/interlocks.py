@@ -295,7 +295,7 @@ def drift_of(
         if end is None:
             continue
         guid = end.port.guid
-        shown, should = _compare_keys(target, remembered.get(guid, frozenset()))
+        shown, should = _compare_keys(target, end, remembered.get(guid, frozenset()))
         if shown == should:
             continue
         drift.guids.add(guid)
@@ -333,7 +333,7 @@ def ports_as_policy(prediction: Prediction, policy: Policy | None) -> set[PortKe
     for key, target in prediction.survey.targets.items():
         end = end_of(target, prediction)
         if end is not None:
-            shown, should = _compare_keys(target, given_keys.get(end.port.guid, frozenset()))
+            shown, should = _compare_keys(target, end, given_keys.get(end.port.guid, frozenset()))
             found |= {key} if shown == should else set()
     return found
 
@@ -349,10 +349,12 @@ def end_of(target: PortTarget, prediction: Prediction) -> PortTarget | None:
     return prediction.survey.targets.get(target.peer) if target.peer is not None else None
 
 
-def _compare_keys(target: PortTarget, policy_keys: frozenset[PKey]) -> tuple[frozenset[PKey], frozenset[PKey]]:
-    """Return the P_Keys that a port shows and those that OpenSM gave it. *policy_keys*: the P_Keys that it gave the end
-    port."""
-    capacity = target.port.capacity or 0
+def _compare_keys(
+    target: PortTarget, end: PortTarget, policy_keys: frozenset[PKey]
+) -> tuple[frozenset[PKey], frozenset[PKey]]:
+    """Return the P_Keys that a port shows and those that OpenSM gave it. *policy_keys*: the P_Keys that the policy
+    gives *end*, its end port."""
+    capacity = min(target.port.capacity or 0, end.port.capacity or 0)
     if target.port.is_external:
         policy_keys = frozenset(packed(dict(enumerate(sorted(policy_keys)))))
     shown = frozenset(target.table.values())

@@ -99,8 +99,9 @@ class RollbackPlanning(OpensmPlanning):
                 Objection(
                     "drift",
                     f"{counted(len(not_restored), 'port')} would not return to the former state: {named(not_restored)}",
-                    "The former policy gives such a port other P_Keys: the port had drifted from that "
-                    "policy. Its P_Keys would change, even if the operation did not change them.",
+                    "The former policy gives such a port other P_Keys: the port had drifted from that policy, or its "
+                    "table has no room for all P_Keys of the policy, and OpenSM would leave out others than before. "
+                    "Its P_Keys would change, even if the operation did not change them.",
                 )
             )
         if contents and self.settings.had_gaps and not self.settings.at_once:
