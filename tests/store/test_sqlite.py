@@ -39,6 +39,16 @@ def one_line(error: pytest.ExceptionInfo[StoreError]) -> str:
     return text
 
 
+@pytest.mark.parametrize("target", ["absent.db", "absent/a.db"])
+def test_a_symbolic_link_to_no_file_is_named(tmp_path: Path, target: str) -> None:
+    path = tmp_path / "a.db"
+    path.symlink_to(target)
+    with pytest.raises(StoreError, match="symbolic link to a file that does not exist") as error:
+        Database(path, ONE)
+    assert one_line(error).startswith(f"{path}: ")
+    assert os.listdir(tmp_path) == ["a.db"]
+
+
 @pytest.mark.parametrize("umask", [0, 0o022, 0o077])
 def test_file_is_private_and_so_are_the_directories_made_for_it(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "made" / "too" / "a.db"
