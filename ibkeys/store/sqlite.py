@@ -82,12 +82,12 @@ class Database:
         try:
             if path is not None and not path.exists():
                 if create:
+                    check_own(path, self._what)
                     if path.is_symlink():
                         raise StoreError(
                             f"{path}: is a symbolic link to a file that does not exist: remove the link, or name the "
                             f"file that is to be the {self._what}"
                         )
-                    check_own(path, self._what)
                     create_private_file(path)
                 else:
                     path = None
