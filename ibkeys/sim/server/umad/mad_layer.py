@@ -34,6 +34,8 @@ LEAST_MAD: Final = 36
 """The number of bytes of the shortest MAD that the kernel sends: MAD header and RMPP header (ib_umad_write)."""
 _FOR_EVER: Final = 1 << 31
 """The timeout in milliseconds from which on it is infinite: the program passed a negative number."""
+LONGEST_TIMER: Final = 10.0
+"""The most seconds for which a timer keeps a MAD that waits for nothing any more. A longer time is several timers."""
 _MOST_ALIKE: Final = 256
 # The following places are in the umad header followed by the MAD.
 _ALIKE: Final = wire.HEADER_SIZE + at.HOP_COUNT + 1
@@ -253,11 +255,19 @@ class MadLayer:
             wait = min(wait or rmpp.RESEND_AFTER, rmpp.RESEND_AFTER)
         if wait != float("inf"):
             send.timer += 1
-            self._loop.at(latest_end(wait), partial(self._timed_out, send, send.timer))
+            self._start_timer(send, latest_end(wait))
 
-    def _timed_out(self, send: PendingMad, timer: int) -> None:
+    def _start_timer(self, send: PendingMad, seconds: float) -> None:
+        now = min(seconds, LONGEST_TIMER)
+        self._loop.at(now, partial(self._timed_out, send, send.timer, seconds - now))
+
+    def _timed_out(self, send: PendingMad, timer: int, rest: float) -> None:
+        """Process the end of a timer of *send*. *rest*: the seconds that it has to wait after this timer."""
         opened = send.agent.at
         if opened.sends.get(send.key) is not send or send.timer != timer:
+            return
+        if rest > 0:
+            self._start_timer(send, rest)
             return
         transfer = send.transfer
         if send.retries_left:

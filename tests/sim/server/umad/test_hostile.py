@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import random
 import socket
@@ -20,6 +21,7 @@ from tests.sim.server.umad.programs import DIRECTED, SA, Program, ask, connect, 
 
 Opener = Callable[..., Program]
 NODE_INFO = int(AttributeID.NODE_INFO)
+LONG = 0x7654_3210  # milliseconds
 
 
 @pytest.mark.parametrize("raw", [b"\0", bytes(164), hello(1)[:-1], hello(1) + b"\0", os.urandom(164)])
@@ -147,6 +149,25 @@ def test_mads_that_wait_for_ever_are_refused_from_a_number_on(program: Opener, m
     one.unregister(agent)
     agent = one.register(SA, version=2, rmpp=1)
     assert send(1, 3999) == 0
+
+
+def test_a_mad_that_waits_no_more_is_not_kept_for_its_timeout(
+    program: Opener, running: RunningOpensm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ibkeys.sim.server.umad.mad_layer.LONGEST_TIMER", 0.01)
+    one = program()
+    agent = one.register(DIRECTED)
+    given_up = one.exchange(agent, get(NODE_INFO, path=(1, 4)), timeout=50)  # it is several timers
+    assert given_up.status == errno.ETIMEDOUT
+    assert one.send(agent, get(NODE_INFO, path=(1, 4)), timeout=LONG) == 0
+    assert kept() == 1
+    assert one.unregister(agent) == 0
+    running.wait_until(lambda: kept() == 0)
+
+
+def kept() -> int:
+    """Return the number of MADs in memory that were sent with the timeout `LONG`."""
+    return sum(isinstance(each, open_ports.PendingMad) and each.timeout == LONG / 1000 for each in gc.get_objects())
 
 
 def test_most_connections(running: RunningOpensm, program: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
