@@ -25,6 +25,10 @@ from tests.managers.ufm.mock import Mock, ufm
         (answers(200, JSON, b"<html>"), UfmNotReached, "HTML page"),
         (answers(200, JSON, b'{"0x10": '), UfmNotReached, "is not JSON"),
         (answers(200, JSON, b'{"0x10": {}, "0x10": {}}'), UfmNotReached, "appears twice"),
+        (answers(200, JSON, b"[" * 100_000), UfmNotReached, "nested too deeply"),
+        (answers(200, JSON, b'{"0x10": NaN}'), UfmNotReached, "NaN is not a number of JSON"),
+        (answers(200, JSON, b'{"0x10": 1' + b"0" * 5000 + b"}"), UfmNotReached, r"a number has more than \d+ digits"),
+        (answers(500, JSON, b'{"error": ' + b"[" * 100_000), UfmRefused, "status 500"),
         (answers(200, JSON, b'"text"'), UfmNotReached, "not a list of partitions"),
         (answers(200, JSON, b""), UfmNotReached, "is not JSON"),
         (answers(404, JSON, b""), UfmNotReached, "404"),
@@ -69,6 +73,19 @@ def test_an_answer_without_end_is_cut_off(mock: Mock) -> None:
     client = UfmClient(access(mock), most=5000)
     with pytest.raises(UfmNotReached, match="more than 5000 bytes"):
         client.read("/resources/pkeys")
+
+
+def test_answers_before_the_answer_without_end_are_given_up(mock: Mock) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> bool:
+        with suppress(OSError):
+            while True:
+                handler.wfile.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 10)
+        handler.close_connection = True
+        return True
+
+    mock.answer = answer
+    with pytest.raises(UfmNotReached, match="no complete answer within"):
+        UfmClient(access(mock, timeout=0.3)).read("/resources/pkeys")
 
 
 @pytest.mark.parametrize("part", ["status", "headers", "body"])
