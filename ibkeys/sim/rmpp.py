@@ -160,6 +160,11 @@ class Receiver:
     _acknowledged: int = 0
     _last: bytes = b""
 
+    @property
+    def count(self) -> int:
+        """The number of segments that were received in order."""
+        return len(self._parts)
+
     def take(self, mad: bytes) -> bytes | None:
         """Add a segment that `refusal_of_data` accepted; return the ACK to send, None for none (continue_rmpp)."""
         number = rmpp_header(mad).number

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from ibkeys.mad import offsets as at
-from ibkeys.mad.sa import RmppStatus, RmppType
+from ibkeys.mad.sa import SA_DATA_SIZE, RmppStatus, RmppType
 from ibkeys.sim import rmpp
 from ibkeys.sim.server.loop import Loop
 from ibkeys.sim.server.umad import wire
@@ -17,6 +17,12 @@ from ibkeys.sim.server.umad.open_ports import PendingMad, ProgramPort, send_key
 
 _AT_ONCE: Final = 256
 """The most MADs of transfers that are carried before the loop serves other events."""
+
+MOST_TRANSFERS: Final = 16384
+"""The most transfers that one agent receives, or has received and still acknowledges. A further one is not
+acknowledged, so its sender repeats it."""
+MOST_SEGMENTS: Final = wire.MOST_MAD // SA_DATA_SIZE + 1
+"""The most segments of one transfer to a program."""
 
 
 class _Own(NamedTuple):
@@ -114,12 +120,16 @@ class Transfers:
         )
         receiver = receiving.get(key)
         if receiver is None:
-            if header.number != 1:
+            if header.number != 1 or len(receiving) >= MOST_TRANSFERS:
                 return None
             receiver = receiving[key] = rmpp.Receiver(mad)
             self._loop.at(rmpp.RECEIVER_TIMEOUT, partial(self._receiver_timed_out, agent, key, receiver, address))
         was_complete = receiver.is_complete
         ack = receiver.take(mad)
+        if receiver.count > MOST_SEGMENTS:
+            del receiving[key]
+            self._own.reply(agent.at, rmpp.abort(mad, RmppStatus.RESOURCES_EXHAUSTED), address)
+            return None
         if ack is not None:
             self._own.reply(agent.at, ack, address)
         if was_complete or not receiver.is_complete:

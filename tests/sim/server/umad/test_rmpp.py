@@ -11,6 +11,7 @@ import pytest
 from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppStatus, RmppType, with_rmpp
 from ibkeys.sim import rmpp
 from ibkeys.sim.rmpp import rmpp_header
+from ibkeys.sim.server.umad import transfers
 from ibkeys.sim.server.umad.wire import Kind
 from tests.sim.server.programs import RunningOpensm, gmp
 from tests.sim.server.umad.programs import SA, Program, Received, memory_with
@@ -275,6 +276,22 @@ def test_a_segment_of_no_transfer_is_dropped(ends: Ends) -> None:
     other = ends[2]
     give(ends, segments_for(ask(ends), 3)[1])
     assert other.heard() == []
+
+
+def test_what_an_agent_receives_at_one_time_is_bounded(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfers, "MOST_SEGMENTS", 2)
+    monkeypatch.setattr(transfers, "MOST_TRANSFERS", 1)
+    one, _, other = ends
+    first = ask(ends)
+    second = bytearray(segments_for(first, 2)[0])
+    second[15] ^= 1  # another TransactionID
+    give(ends, *segments_for(first, 3)[:2], bytes(second))
+    assert other.heard() == [(ACK, 1, 65, 0)], "the second transfer is not acknowledged"
+    give(ends, segments_for(first, 3)[2])
+    assert other.heard() == [(ABORT, 0, 0, RmppStatus.RESOURCES_EXHAUSTED)]
+    assert one.hears_nothing()
+    give(ends, bytes(second))
+    assert other.heard() == [(ACK, 1, 65, 0)]
 
 
 def test_a_transfer_that_stands_still_is_aborted(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
