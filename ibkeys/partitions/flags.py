@@ -73,8 +73,8 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> Gro
             return flags
         return replace(flags, scopes=flags.scopes | {value})
     if not is_clean or not value:
-        used = value or ("0" if name in ("Q_Key", "TClass") else "the default")
-        remarks.warn(column, "bad-value", f"{name}={pair.value.text} is not a valid value; OpenSM uses {used}")
+        used = f"uses {value}" if value or name in ("Q_Key", "TClass") else "makes no group with it"
+        remarks.warn(column, "bad-value", f"{name}={pair.value.text} is not a valid value; OpenSM {used}")
     match name:
         case "mtu":
             if value and value not in MTU_BYTES:

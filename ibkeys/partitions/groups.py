@@ -12,6 +12,7 @@ from ibkeys.partitions.flags import read_group_flag
 from ibkeys.partitions.lines import LineWord, NameValue, Remarks, pairs
 from ibkeys.partitions.model import (
     DEFAULT_PARTITION,
+    DEFAULT_SCOPE,
     IPOIB_Q_KEY,
     Definition,
     GroupFlags,
@@ -20,7 +21,10 @@ from ibkeys.partitions.model import (
     is_ip_group,
     scope_of,
 )
+from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS
 from ibkeys.printable import shortened
+
+_SA_SIGNATURE = 0xA01B
 
 
 def read_group(
@@ -103,12 +107,25 @@ def _group(
         refused = "it exists already"
     if refused is None and mgid >> 117 & 0b111 and not is_ip_group(mgid):
         refused = "its flags, the first digit after ff, are neither 0 nor 1"
+    if refused is None:
+        refused = _why_not_made(mgid, flags)
     group = MgidGroup(mgid, flags, refused)
     if refused is None and is_ip_group(mgid):
         group = _with_broadcast_groups(definition.base, known_mgids, group)
     if group.refused is None:
         known_mgids.update(group.mgids())
     return group
+
+
+def _why_not_made(mgid: int, flags: GroupFlags) -> str | None:
+    """Return the reason for which OpenSM refuses to make a group (ERR 1B24, 1B26); None if it makes it."""
+    if mgid >> 96 & 0xFFFF == _SA_SIGNATURE and (flags.scopes or {DEFAULT_SCOPE}) == {DEFAULT_SCOPE}:
+        return "the bits a01b are for groups that an SA makes, with a scope that is not link-local"
+    for name, code, known in (("mtu", flags.mtu, MTU_BYTES), ("rate", flags.rate, RATE_GBPS)):
+        # A code with this bit means the highest value that the subnet has.
+        if not code & 0x40 and code & 0x3F not in known:
+            return f"{name}={code} is not a code"
+    return None
 
 
 def _with_broadcast_groups(base: int, known_mgids: set[int], group: MgidGroup) -> MgidGroup:

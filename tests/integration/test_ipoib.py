@@ -68,6 +68,11 @@ One=0x1, ipoib : SELF=full
  mgid=ff15:401b::ffff:ffff,scope=5
  mgid=ff12:401b::19,scope=5
  mgid=ff32::5
+ mgid=ff12::6,mtu=9
+ mgid=ff12::7,rate=1
+ mgid=ff12::8,mtu=0
+ mgid=ff12:a01b::9
+ mgid=ff15:a01b::a,scope=5
  ALL ;
 Two=0x2 : SELF=full
  mgid=ff12:401b::16
@@ -83,7 +88,7 @@ def test_opensm_makes_the_scopes_and_ip_groups_that_are_predicted(serve: Callabl
     policy.write_text(SCOPES)
     with running_opensm(fabric, partitions=policy):
         code, document = check(fabric, policy)
-    made = ["ff12:401b:ffff::ffff:ffff", "ff12::3", "ff02::4"]
+    made = ["ff12:401b:ffff::ffff:ffff", "ff12::3", "ff02::4", "ff15:a01b::a"]
     made += [f"ff12:401b:8001::{each}" for each in ("ffff:ffff", "16", "18")]
     made += [f"ff15:401b:8001::{each}" for each in ("ffff:ffff", "19")]
     made += ["ff12:401b:8002::ffff:ffff", "ff12:601b:8002::16"]
