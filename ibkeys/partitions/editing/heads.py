@@ -76,7 +76,7 @@ def set_flags(policy: Policy, where: PartitionName, flags: Flags) -> EditedPolic
         if "defmember" in own or "defmember" in lost:
             edits += _written_memberships(text, definition)
         expected[definition.line, definition.column] = _with_flags(definition, {**own, **lost})
-    after = _reread(policy, text, edits, expected)
+    after = _reread(policy, text, edits, expected, ipoib_changes="ipoib" in flags)
     ignored = "scope" in flags and partition.ipoib
     return EditedPolicy(policy, after, notes=(_SCOPE_IGNORED,) if ignored else ())
 
@@ -289,20 +289,32 @@ def _check_name(policy: Policy, partition: Partition, name: str) -> None:
 
 
 def _reread(
-    policy: Policy, text: PolicyText, edits: Sequence[TextEdit], expected: Mapping[tuple[int, int], Definition]
+    policy: Policy,
+    text: PolicyText,
+    edits: Sequence[TextEdit],
+    expected: Mapping[tuple[int, int], Definition],
+    *,
+    ipoib_changes: bool = False,
 ) -> Policy:
     """Return the edited policy. *expected*: the changed definitions by their line and column. Raises UsageError if
-    OpenSM would read it otherwise: groups may change with the flags of their head, but none may come or go."""
+    OpenSM would read it otherwise: groups may change with the flags of their head, and some that it left out may come,
+    but none may go; *ipoib_changes*: unless their broadcast group goes."""
     after = parse_policy(text.edited(edits), policy.path)
     wanted = [expected.get((each.line, each.column), each) for each in policy.definitions]
     if after.accepted and len(after.definitions) == len(wanted):
         for new, want in zip(after.definitions, wanted, strict=True):
             if replace(new, groups=()) != replace(want, groups=()) or _mgids(new) != _mgids(want):
                 break
+            if not ipoib_changes and not _made(want) <= _made(new):
+                break
         else:
             return after
     raise UsageError(f"{policy.path}: OpenSM would not read the edited flags as meant: change them with an editor")
 
 
-def _mgids(definition: Definition) -> list[tuple[int, bool]]:
-    return [(group.mgid, group.refused is None) for group in definition.groups]
+def _mgids(definition: Definition) -> list[int]:
+    return [group.mgid for group in definition.groups]
+
+
+def _made(definition: Definition) -> set[int]:
+    return {place for place, group in enumerate(definition.groups) if group.refused is None}

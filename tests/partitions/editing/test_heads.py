@@ -420,3 +420,16 @@ def test_each_partition_of_real_policies_gets_a_flag_and_loses_it_again(file: ob
             renamed = rename_partition(policy, where, "another name").after
             assert meaning(renamed).keys() == meaning(policy).keys()
             assert "another name" in [each.name for each in renamed.partitions]
+
+
+def test_a_flag_may_bring_a_group_that_opensm_left_out_and_take_none() -> None:
+    policy = parse_policy(
+        "A=0x11 : ALL\n mgid=ff12:401b::78,sl=0\n ALL ;\nB=0x12, mtu=9 : ALL\n mgid=ff12::79\n ALL ;\n"
+    )
+    for base, flags in ((0x11, {"ipoib": True}), (0x12, {"mtu": 5})):
+        changed = set_flags(policy, PartitionName(None, base), flags).after.partition(base)
+        assert changed is not None
+        assert [each.refused for each in changed.groups] == [None]
+    taken = parse_policy("A=0x11, ipoib : ALL\n mgid=ff12:401b::78,rate=3\n ALL ;\n")
+    with pytest.raises(UsageError, match="not read the edited flags as meant"):
+        set_flags(taken, PartitionName(None, 0x11), {"rate": 7})
