@@ -239,9 +239,8 @@ class _PolicySequence:
         for planned, base in _picked_otherwise(self.new, names):
             raise UsageError(
                 f"{self.new.path}:{planned.line}: OpenSM picks the P_Key of {planned.name or 'this partition'} by "
-                f"itself: the plan has 0x{planned.base:04x}, but a running OpenSM takes its present partitions "
-                f"into account and would pick 0x{base:04x}; write the P_Key that you want into the policy, "
-                "and plan again"
+                f"itself: the plan has 0x{planned.base:04x}, but the running OpenSM, which knows its present "
+                f"partitions, would pick 0x{base:04x}; write the P_Key into the policy, and plan again"
             )
         # A rollback goes back through the same policies, or at once.
         for policy in (self.new, *reversed(between)):
@@ -254,9 +253,8 @@ class _PolicySequence:
                     continue
                 raise UsageError(
                     f"{self.old.path}:{planned.line}: OpenSM picks the P_Key of {planned.name or 'this partition'} by "
-                    f"itself: it is 0x{planned.base:04x} now, but in a rollback of this change a running OpenSM would "
-                    f"pick 0x{base:04x}; write 0x{planned.base:04x} into this policy first, let OpenSM read it "
-                    "(SIGHUP), and plan again"
+                    f"itself: it is 0x{planned.base:04x} now, but in a rollback it would pick 0x{base:04x}; write "
+                    f"0x{planned.base:04x} into this policy first, let OpenSM read it (SIGHUP), and plan again"
                 )
 
     def names_after(self, policy: Policy, before: Mapping[int, str]) -> dict[int, str]:

@@ -109,7 +109,11 @@ def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcC
             if file.exists():
                 lost = present.lacks(_backup_contents(_read(file)[1], file))
                 if lost and not overridden:
-                    raise _refusal("backup", file, f"this backup has {lost} that key store and journal lack")
+                    raise _refusal(
+                        f"`ibkeys keystore backup {file} --override {INTERLOCK}`",
+                        file,
+                        f"this backup has {lost} that key store and journal lack",
+                    )
                 copies = (_copy_beside(file, made),) if lost else ()
             body = b"".join(image or b"" for image in images)
             head = {
@@ -133,7 +137,7 @@ def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcC
         saved = _backup_contents(images, file)
         lost = _reason_of_loss(paths, saved)
         if lost and not overridden:
-            raise _refusal("restore", file, lost)
+            raise _refusal(f"`ibkeys keystore restore {file} --override {INTERLOCK}`", file, lost)
         copies: list[Path] = []
         for path, image in zip(_store_files(paths), images, strict=True):
             if path is not None and image is not None:
@@ -241,9 +245,8 @@ def _reason_of_loss(paths: StorePaths, saved: StoreContents) -> str:
     return f"key store and journal have {lost} that this backup lacks, or has encrypted in another way" if lost else ""
 
 
-def _refusal(verb: str, file: Path, why: str) -> Refused:
-    command = f"ibkeys keystore {verb} {file} --override {INTERLOCK}"
-    advice = f"to do it anyway: `{command}`, which keeps a copy of what is replaced"
+def _refusal(command: str, file: Path, why: str) -> Refused:
+    advice = f"to do it anyway: {command}, which keeps a copy of what is replaced"
     return Refused(f"{file}: refused by interlock {INTERLOCK}: {why}", INTERLOCK).unchanged().going_on(advice)
 
 
