@@ -2,7 +2,7 @@
 # handed on to pytest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak fuzz lint docs bench pictures hardware wheels deb rpm release clean FORCE
+.PHONY: help setup demo test soak mutants fuzz lint docs bench pictures hardware wheels deb rpm release clean FORCE
 MAKEFLAGS += --no-print-directory
 
 # The extension is built with the headers of this very Python; on Debian python3-dev has those of /usr/bin/python3.
@@ -17,6 +17,8 @@ DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
 # Only for `make fuzz`, which uses Hypothesis where it does not install (it has no wheel for every Python).
 FUZZER := atheris
 INPUTS ?= 1000000
+MUTANTS ?= 300
+SEED ?= 31
 # Only for `make soak` and `make pictures`.
 BROWSER := chromium fonts-dejavu-core graphviz
 # Only for wheels, deb, rpm and release.
@@ -50,6 +52,11 @@ test: setup ## run the tests
 soak: setup ## run all tests at full length (a night on two processors), and say which took longest
 	@native/install-debian.sh $(BROWSER) $(PACKAGING) $(BARE)
 	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) -n 6 --durations=25 --durations-min=10 $(ARGS)
+
+mutants: setup ## change MUTANTS=300 places, one at a time, and count what the tests notice; for a clone that nobody uses
+	@rm -rf build/reached
+	-@$(TEST_ENV) $(PYTEST) -q -p tests.mutation -m 'not soak' --ignore tests/integration --ignore tests/packages
+	@$(TEST_ENV) $(BIN)/python -m tests.mutation $(SEED) $(MUTANTS)
 
 fuzz: setup ## give readers and decoders INPUTS=1000000 random and mutated inputs; counts on from earlier runs
 	@$(BIN)/python -c 'import $(FUZZER)' 2>/dev/null || $(PIP) install --only-binary :all: $(FUZZER) || \
