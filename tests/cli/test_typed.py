@@ -165,11 +165,6 @@ def test_the_hint_about_a_leading_zero_stays_for_short_numbers() -> None:
         parse_number("010", "number")
 
 
-def test_the_message_about_a_guid_that_discover_does_not_find_names_it(cli: Cli) -> None:
-    words = ("0x0002c903000a1011", f"0x{HEX}")
-    assert cli("discover", "--names", *words).error == f"'0x{HEX}': nothing that was read has this GUID"
-
-
 def test_watching_forgets_what_was_watched() -> None:
     typed.watch([f"0x{HEX}"])
     assert typed.without_keys(f"a 0x{HEX} b {DECIMAL} c") == "a (not shown) b (not shown) c"

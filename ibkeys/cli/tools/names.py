@@ -52,7 +52,6 @@ def show_names(where: Where, words: tuple[str, ...], only: str | None, filters: 
     if only is not None and format != "table":
         raise UsageError(f"--only and -f {format} exclude each other")
     filter = PortFilter(filters)
-    exempt_guids(words)
     with open_source(where) as source:
         name_partitions(filter, source, bool(where.verbose))
         topology = sweep_for(source, where, filter, Wanted())
