@@ -229,19 +229,14 @@ class Commands(click.Group):
     def _run(self, args: list[str], extra: dict[str, Any]) -> int:
         if not args:
             args = ["--help"]
-        _refuse_nul(args)
+        for number, arg in enumerate(args, 1):
+            if "\0" in arg:  # no process can pass one, but code that calls `main` can
+                from ibkeys.errors import UsageError
+
+                raise UsageError(f"argument {number} contains a NUL character, which no name and no value may have")
         with self.make_context(PROG_NAME, args, **extra) as ctx:
             code = self.invoke(ctx)
         return int(code or 0)
-
-
-def _refuse_nul(args: Sequence[str]) -> None:
-    """Raise UsageError if an argument contains a NUL. No process can pass one, but code that calls `main` can."""
-    from ibkeys.errors import UsageError
-
-    for number, arg in enumerate(args, 1):
-        if "\0" in arg:
-            raise UsageError(f"argument {number} contains a NUL character, which no name and no value may have")
 
 
 def names_a_command(words: Sequence[str]) -> bool:
