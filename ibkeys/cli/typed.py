@@ -59,7 +59,7 @@ def _any_spelling(word: str) -> re.Pattern[str]:
     for base in (10, 16) if len(digits) <= _MOST_DIGITS else ():
         try:
             number = int(digits, base)
-            spellings |= {rf"(?:0x)?0*{number:x}", rf"0*{number}"}
-        except ValueError:  # no number, or one of thousands of digits, which Python does not write
+        except ValueError:
             continue
+        spellings |= {rf"(?:0x)?0*{number:x}", rf"0*{number}"}
     return re.compile(rf"(?<![0-9a-zA-Z])(?:{'|'.join(sorted(spellings))})(?![0-9a-zA-Z])", re.IGNORECASE)

@@ -26,8 +26,7 @@ from ibkeys.store.opensm import (
     MKEY_FILE,
     NEIGHBORS_FILE,
     KeyFiles,
-    parse_m_keys,
-    read_if_there,
+    find_m_keys,
     read_key_files,
     write_key_file,
     write_key_files,
@@ -192,10 +191,9 @@ class KeyFileDifferences:
 def compare_key_files(store: KeyStore, directory: Path) -> KeyFileDifferences:
     """Return the differences between the keys that OpenSM finds in the guid2mkey in *directory* and the key store.
     Raises FileFormatError, also if there is no such file; StoreError."""
-    data = read_if_there(directory / MKEY_FILE)
-    if data is None:
+    in_file = find_m_keys(directory)
+    if in_file is None:
         raise FileFormatError("does not exist", str(directory / MKEY_FILE))
-    in_file = parse_m_keys(data, str(directory / MKEY_FILE))
     written = timestamp(lambda: _modification_time(directory / MKEY_FILE))
     since = {row.port_guid: row.since for row in store.outline() if row.state == "current"}
     current = {guid: keys[0] for guid, keys in store.all_keys().items()}

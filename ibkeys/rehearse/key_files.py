@@ -14,8 +14,7 @@ from ibkeys.store.opensm import (
     MKEY_FILE,
     NEIGHBORS_FILE,
     KeyFiles,
-    parse_m_keys,
-    read_if_there,
+    find_m_keys,
     read_key_files,
     write_key_files,
 )
@@ -58,9 +57,7 @@ def place_key_files(
 
 def _read(cache: Path) -> KeyFiles | None:
     """Return the links and keys that OpenSM finds in *cache*, None if there is no guid2mkey."""
-    path = cache / MKEY_FILE
-    data = read_if_there(path)
-    if data is None:
+    m_keys = find_m_keys(cache)
+    if m_keys is None:
         return None
-    files = read_key_files(cache, (NEIGHBORS_FILE,), others=(MKEY_FILE,))
-    return KeyFiles(parse_m_keys(data, str(path)), files.neighbors)
+    return KeyFiles(m_keys, read_key_files(cache, (NEIGHBORS_FILE,), others=(MKEY_FILE,)).neighbors)

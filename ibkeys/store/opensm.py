@@ -85,6 +85,13 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: It
     return files
 
 
+def find_m_keys(directory: Path) -> dict[int, MKey] | None:
+    """Return the M_Keys, by port GUID, that OpenSM finds in the guid2mkey in *directory*; None if there is no such
+    file. Raises FileFormatError as `parse_m_keys`, and StoreError if the file cannot be read."""
+    data = read_if_there(directory / MKEY_FILE)
+    return None if data is None else parse_m_keys(data, str(directory / MKEY_FILE))
+
+
 def parse_m_keys(data: bytes, name: str) -> dict[int, MKey]:
     """Return the M_Keys, by port GUID, that OpenSM finds in the bytes of a file guid2mkey. *name*: the name of the
     file, for errors.

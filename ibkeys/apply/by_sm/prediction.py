@@ -17,7 +17,7 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import EndPort, end_ports_of, resolve
 from ibkeys.partitions.model import Policy
-from ibkeys.partitions.opensm_tables import Placement, packed, place_leaf
+from ibkeys.partitions.opensm_tables import LeafTable, Placement, packed, place_leaf
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.model import Break, BreakKind, SmOptions
@@ -137,26 +137,25 @@ class Prediction:
 
         *ends*: the tables of end ports by port GUID.
         """
+        return (key for key, _, copy in self._leaf_copies(ends) if not copy.enforces)
+
+    def cut_short(self, ends: Mapping[int, Placement]) -> Iterator[tuple[PortKey, Entries]]:
+        """Yield the leaf ports that OpenSM lets enforce although their table has no room for all P_Keys of the end
+        port, and their table then: OpenSM counts whole blocks of 32 entries. *ends*: as for `not_enforcing`."""
+        for key, entries, copy in self._leaf_copies(ends):
+            room = self.survey.targets[key].port.capacity
+            if copy.enforces and room and len(packed(entries)) > room:
+                yield key, copy.entries
+
+    def _leaf_copies(self, ends: Mapping[int, Placement]) -> Iterator[tuple[PortKey, Entries, LeafTable]]:
+        """Yield each leaf port that OpenSM writes, with the table of its end port in *ends*, and the copy."""
         if self.options.enforce == "off":
             return
         for key, target in self.survey.targets.items():
             peer = self.survey.targets.get(target.peer or key)
             if target.port.is_external and peer is not None and peer.port.guid in ends:
                 entries = ends[peer.port.guid].entries
-                if not place_leaf(target.table, entries, target.port.capacity or 0).enforces:
-                    yield key
-
-    def cut_short(self, ends: Mapping[int, Placement]) -> Iterator[PortKey]:
-        """Yield the leaf ports that OpenSM lets enforce although their table has no room for all P_Keys of the end
-        port: it counts whole blocks of 32 entries. *ends*: as for `not_enforcing`."""
-        not_enforcing = set(self.not_enforcing(ends))
-        for key, target in self.survey.targets.items():
-            peer = self.survey.targets.get(target.peer or key)
-            if self.options.enforce == "off" or peer is None or peer.port.guid not in ends:
-                continue
-            room = target.port.capacity if target.port.is_external and key not in not_enforcing else None
-            if room and len(packed(ends[peer.port.guid].entries)) > room:
-                yield key
+                yield key, entries, place_leaf(target.table, entries, target.port.capacity or 0)
 
 
 def breaks_of(cycles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:

@@ -109,9 +109,9 @@ class OpensmPlanning:
         course.breaks = breaks_of(found.cycles, prediction)
         blind = set(prediction.not_enforcing(found.tables[-1]))
         changes = enforcement_of(plan, prediction.survey, course.remaining)
-        short = set(prediction.cut_short(found.tables[-1]))
-        course.enforcement = [each for each in changes if each.port.key not in blind | short]
-        self._refuse_cut_short(short, prediction.with_leaves(prediction.present, self._end_tables(found)))
+        short = dict(prediction.cut_short(found.tables[-1]))
+        course.enforcement = [each for each in changes if each.port.key not in blind | short.keys()]
+        self._refuse_cut_short(short)
         self._note_blind(blind)
         self.lay_out(course, found.texts)
         ours = {image.after for image in images}
@@ -224,23 +224,14 @@ class OpensmPlanning:
         )
         self.prediction.drifted = drift.guids
 
-    def _end_tables(self, found: SmPolicies) -> dict[PortKey, Entries]:
-        """Return the tables of the end ports after the last policy."""
-        last, targets = found.tables[-1], self.prediction.survey.targets
-        return {
-            key: last[target.port.guid].entries
-            for key, target in targets.items()
-            if not target.port.is_external and target.port.guid in last
-        }
-
-    def _refuse_cut_short(self, short: Collection[PortKey], after: Mapping[PortKey, Entries]) -> None:
+    def _refuse_cut_short(self, after: Mapping[PortKey, Entries]) -> None:
         """Raise UsageError for a leaf port that would enforce without some P_Keys of its end port. A port whose table
-        is so already is only noted."""
-        targets = {key: self.prediction.survey.targets[key] for key in short}
-        changing = [each.id for key, each in targets.items() if {*after[key].values()} != {*each.table.values()}]
+        is so already is only noted. *after*: the tables of these ports after the last policy."""
+        targets = [(self.prediction.survey.targets[key], table) for key, table in after.items()]
+        changing = [each.id for each, table in targets if {*table.values()} != {*each.table.values()}]
         if not targets:
             return
-        listed = named(changing or [each.id for each in targets.values()])
+        listed = named(changing or [each.id for each, _ in targets])
         text = (
             f"the P_Key table of {listed} has no room for all P_Keys of its end port, and OpenSM lets such a port "
             "enforce partitions all the same, which cuts the end port off"

@@ -152,7 +152,7 @@ def _inactive_between_switches(topology: Topology) -> int:
     links = {
         frozenset((port, port.peer))
         for port in topology.ports()
-        if port.is_external and port.peer is not None and port.peer.is_external and port.peer.node is not port.node
+        if port.is_between_switches and port.peer is not None and port.peer.node is not port.node
     }
     return sum(any(end.is_known_inactive for end in link) for link in links)
 
