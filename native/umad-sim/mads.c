@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int umad_open_smi_port(const char *ca_name, int portnum); /* the headers may be older */
@@ -44,6 +45,15 @@ static void keep_page(int fd, struct wire_page *page)
 		munmap(before, sizeof(*before));
 }
 
+/* Whether the memory of *fd* has a whole page now and for as long as it is open: a read beyond its end is SIGBUS. */
+static int holds_page(int fd)
+{
+	struct stat about;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &about) && about.st_size >= (off_t)sizeof(struct wire_page);
+}
+
 int umad_open_port(const char *ca_name, int portnum)
 {
 	struct wire_answer answer;
@@ -58,6 +68,7 @@ int umad_open_port(const char *ca_name, int portnum)
 	/* as libibumad's own descriptors: handed on to what the program starts */
 	if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, 0) < 0)
 		wire_end("the socket to the simulated fabric cannot be used");
+	wire_expect(passed[1] < 0 || holds_page(passed[1]));
 	page = mmap(NULL, sizeof(struct wire_page), PROT_READ | PROT_WRITE, MAP_SHARED, passed[1], 0);
 	if (passed[1] >= 0)
 		close(passed[1]);
@@ -349,6 +360,7 @@ static int take(int fd, struct ib_user_mad *mad, int *length)
 	if (got < 0)
 		return -errno;
 	memory = passed[0];
+	wire_drop(passed, 1);
 	size = size_of(&taken.head, got, memory >= 0);
 	give_header(mad, &taken.head);
 	if (*length < size) {

@@ -144,17 +144,21 @@ int wire_ask(enum wire_question question, const char *ca, int port, struct wire_
 		hide_controls(*body);
 		wire_end(*body);
 	}
-	if (answer->error)
+	if (answer->error) {
+		wire_drop(passed, 0);
 		free(*body);
+	}
 	return -answer->error;
 }
 
 int wire_get(enum wire_question question, const char *ca, int port, struct wire_answer *answer, void **body,
 	     size_t *size)
 {
-	int passed[WIRE_PASSED];
+	int passed[WIRE_PASSED], failed = wire_ask(question, ca, port, answer, body, size, passed);
 
-	return wire_ask(question, ca, port, answer, body, size, passed);
+	if (!failed)
+		wire_drop(passed, 0);
+	return failed;
 }
 
 int wire_send(int fd, struct iovec *parts, int count, int reply, int memory)
@@ -188,6 +192,8 @@ int wire_call(int fd, struct iovec *parts, int count, int memory, struct wire_re
 	close(pair[1]);
 	if (!saved)
 		got = wire_receive(pair[0], &in, 1, 0, ignored);
+	if (got >= 0)
+		wire_drop(ignored, 0);
 	close(pair[0]);
 	if (saved) {
 		errno = saved;
@@ -196,6 +202,13 @@ int wire_call(int fd, struct iovec *parts, int count, int memory, struct wire_re
 	if (got != sizeof(*reply))
 		wire_end("the simulated fabric is gone");
 	return 0;
+}
+
+void wire_drop(const int passed[WIRE_PASSED], int first)
+{
+	for (; first < WIRE_PASSED; first++)
+		if (passed[first] >= 0)
+			close(passed[first]);
 }
 
 ssize_t wire_receive(int fd, const struct iovec *parts, int count, int flags, int passed[WIRE_PASSED])

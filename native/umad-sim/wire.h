@@ -101,6 +101,9 @@ int wire_call(int fd, struct iovec *parts, int count, int memory, struct wire_re
  * server is gone; -1 with errno. */
 ssize_t wire_receive(int fd, const struct iovec *parts, int count, int flags, int passed[WIRE_PASSED]);
 
+/* Closes the descriptors in passed[] from the index *first* on: a server may pass more than was asked for. */
+void wire_drop(const int passed[WIRE_PASSED], int first);
+
 extern int wire_debug; /* umad_debug() */
 
 #endif

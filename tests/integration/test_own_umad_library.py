@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -221,6 +222,58 @@ def test_what_a_server_of_another_user_answers_is_harmless(answer: bytes, code: 
                 connected.send(answer)
             printed, said = program.communicate(timeout=LIMIT)
     assert (program.returncode, printed, said.rpartition(" ends: ")[2]) == (code, out, err)
+
+
+SEND = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+umad = ctypes.create_string_buffer(64 + 256)
+print(library.umad_send(library.umad_open_port(None, 0), 0, umad, 256, 0, 0))
+"""
+
+
+@pytest.mark.parametrize(("size", "seals"), [(0, fcntl.F_SEAL_SHRINK), (1 << 16, 0)], ids=["short", "may be cut off"])
+def test_a_shared_page_that_may_be_too_short_is_not_used(size: int, seals: int) -> None:
+    """A read beyond the end of the memory would be SIGBUS."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    memory = os.fdopen(os.memfd_create("page", os.MFD_ALLOW_SEALING), "wb")
+    with none_of_ours() as (listening, environment), ours, theirs, memory:
+        memory.truncate(size)
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
+        command = [sys.executable, "-c", SEND, str(OWN_LIBRARY)]
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as program:
+            connected, _ = listening.accept()
+            with connected:
+                connected.recv(1000)
+                socket.send_fds(connected, [struct.pack("=iI", 0, 0)], [theirs.fileno(), memory.fileno()])
+            memory.truncate(0)
+            theirs.close()
+            _, said = program.communicate(timeout=LIMIT)
+    assert (program.returncode, said.partition(" ends: ")[2]) == (
+        1,
+        "what serves the simulated fabric is not of this version of ibkeys\n",
+    )
+
+
+DESCRIPTORS = f"""
+import os
+before = os.listdir("/proc/self/fd")
+{NAMES}
+print(len(os.listdir("/proc/self/fd")) - len(before))
+"""
+
+
+def test_descriptors_that_were_not_asked_for_are_closed() -> None:
+    with none_of_ours() as (listening, environment):
+        command = [sys.executable, "-c", DESCRIPTORS, str(OWN_LIBRARY)]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as program:
+            connected, _ = listening.accept()
+            with connected:
+                connected.recv(1000)
+                answer = struct.pack("=iI", 0, 1) + b"HCA-1".ljust(20, b"\0")
+                socket.send_fds(connected, [answer], [listening.fileno(), listening.fileno()])
+            printed, _ = program.communicate(timeout=LIMIT)
+    assert printed.splitlines()[-1] == "0"
 
 
 @pytest.mark.parametrize("name", ANSWERS)
