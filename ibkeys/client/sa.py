@@ -40,8 +40,9 @@ from ibkeys.umad.port import ETIMEDOUT, Incoming, UmadPort
 
 R = TypeVar("R", bound=SaRecord)
 
-PROGRESS_TIMEOUT: Final = 40.0
-"""Seconds without a new segment after which a transfer is given up, as the kernel's receiver does."""
+PROGRESS_TIMEOUT: Final = 10.0
+"""Seconds without a new segment after which a transfer is given up and the query is sent again. The kernel of a live
+OpenSM has sent a segment four times by then, once every 2 seconds, and given up itself."""
 _FINISHED_KEPT: Final = 16
 """The number of finished transfers whose last segment is acknowledged again if it comes during a later query."""
 
@@ -76,6 +77,10 @@ class _Answer:
 
     header: SaHeader
     data: bytes
+
+
+class _Stalled(TransferFailed):
+    """A transfer that was given up because no new segment came for `PROGRESS_TIMEOUT`."""
 
 
 @dataclass(eq=False, repr=False)
@@ -161,6 +166,7 @@ class SaClient:
         query = f"SubnAdm{method_name(method)}({query}) to LID {lid}"
         mad = build_sa(method, attribute_id, data=data, sm_key=sm_key.reveal(), component_mask=mask)
         own_tids: set[int] = set()  # A slow SA may answer an earlier attempt: that answer is valid too.
+        stalled: TransferFailed | None = None
         for _ in range(self.timing.retries + 1):
             deadline = self._send_request(mad, path, lid, own_tids, query)
             for incoming in self._incoming(deadline, path):
@@ -173,11 +179,16 @@ class SaClient:
                 is_of_attribute = incoming.mad[at.ATTRIBUTE_ID] == mad[at.ATTRIBUTE_ID]
                 if is_answer and is_of_attribute and _begins_an_answer(incoming.mad):
                     self.statistics.replies += 1
-                    return self._take_answer(incoming, path, query, _advice(sm_key))
+                    try:
+                        return self._take_answer(incoming, path, query, _advice(sm_key))
+                    except _Stalled as error:
+                        stalled = error
+                        own_tids.discard(tid)
+                        break
                 self.statistics.strays += 1
             self.statistics.timeouts += 1
         self._path_to_sa = None  # Another SM may be master by the next query.
-        raise self._no_reply_error(query, path, sm_key)
+        raise stalled or self._no_reply_error(query, path, sm_key)
 
     def _path_and_lid(self) -> tuple[GmpPath, int]:
         if self._path_to_sa is None:
@@ -270,6 +281,7 @@ class SaClient:
         )
         end = self._umad.now() + limits.sa_time
         self._send_back(receiver.take(incoming.mad), incoming, path)
+        failed: type[TransferFailed] = TransferFailed
         while receiver.failure is None and not receiver.is_complete:
             before, now = receiver.progress, self._umad.now()
             for more in self._incoming(min(now + PROGRESS_TIMEOUT, end), path):
@@ -282,9 +294,10 @@ class SaClient:
                     break
             else:
                 why = limits.describe_reached("sa_time") if self._umad.now() >= end else ""
+                failed = TransferFailed if why else _Stalled
                 self._send_back(receiver.give_up(incoming.mad, why), incoming, path)
         if receiver.failure is not None:
-            raise TransferFailed(f"{query}: the answer is incomplete: {receiver.failure}", receiver.failure.rmpp_status)
+            raise failed(f"{query}: the answer is incomplete: {receiver.failure}", receiver.failure.rmpp_status)
         while len(self._finished) >= _FINISHED_KEPT:
             del self._finished[next(iter(self._finished))]
         self._finished[tid] = receiver
