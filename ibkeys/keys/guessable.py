@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from ibkeys.keys.mkey import MKey
 
-Trait = Literal["small", "repeated", "counting", "sample", "all-f", "guid", "sm-key", "sa-key", "shell-random"]
+Trait = Literal["small", "repeated", "counting", "sample", "all-f", "guid", "sm-key", "shell-random"]
 TRAIT_TEXT: Final[Mapping[str, str]] = {
     "small": "fits 32 bits",
     "repeated": "repeats one pattern of at most 16 bits",
@@ -17,7 +17,6 @@ TRAIT_TEXT: Final[Mapping[str, str]] = {
     "all-f": "is all ones: NVIDIA's SM takes that as 'choose a random key', another SM uses the value itself",
     "guid": "is a GUID of this fabric",
     "sm-key": "is also the SM_Key",
-    "sa-key": "is also the SA_Key",
     "shell-random": "bits 15, 31, 47 and 63 are clear, as in four numbers of a shell's $RANDOM",
 }
 
@@ -42,12 +41,10 @@ SHELL_RANDOM: Final[Trait] = "shell-random"
 """The only trait that a good key often has by chance: one key in 16. So a finding needs several keys with it."""
 
 
-def guessable_traits(
-    key: MKey, guids: frozenset[int] | set[int] = frozenset(), sm_key: int = 0, sa_key: int = 0
-) -> tuple[Trait, ...]:
+def guessable_traits(key: MKey, guids: frozenset[int] | set[int] = frozenset(), sm_key: int = 0) -> tuple[Trait, ...]:
     """Return the traits that make *key* guessable; an empty tuple for a key with none of them, and for the key 0.
 
-    *guids*: the GUIDs of the fabric's nodes and ports. *sm_key*, *sa_key*: the keys of the SM; 0 if they are not known.
+    *guids*: the GUIDs of the fabric's nodes and ports. *sm_key*: the SM_Key; 0 if it is not known.
     """
     value = key.reveal()
     if not value:
@@ -61,7 +58,6 @@ def guessable_traits(
         "sample": value in SAMPLES,
         "guid": value in guids,
         "sm-key": value == sm_key,
-        "sa-key": value == sa_key,
         "shell-random": not value & _BITS_CLEAR_IN_SHELL_RANDOM,
     }
     return tuple(trait for trait, holds in checks.items() if holds)
