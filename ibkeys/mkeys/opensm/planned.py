@@ -62,6 +62,8 @@ from ibkeys.mkeys.rollout.going_back import note_return_of_former_keys, return_o
 from ibkeys.mkeys.rollout.new_keys import object_to_user_key, why_left_alone
 from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.mkeys.rollout.port_job import PortJob
+from ibkeys.mkeys.rollout.removal import why_nothing_to_remove
 from ibkeys.mkeys.rollout.rest_of_run import rest_of_last_run
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named
@@ -99,7 +101,13 @@ def plan_keys(
     """
     key = new_key or MKey.generate()
     run = _plan_new(
-        writer, command, options, lambda old: old.with_values(key, options.protect, options.lease), through, progress
+        writer,
+        command,
+        options,
+        lambda old: old.with_values(key, options.protect, options.lease),
+        partial(why_left_alone, command),
+        through,
+        progress,
     )
     object_to_user_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None and run.jobs:
@@ -112,7 +120,16 @@ def plan_removal(
 ) -> PlannedRun:
     """Plan a new run that removes the M_Key of all ports. Unless *leaves_open*, the user is asked whether the ports may
     be without a key afterwards. Raises the errors of `plan_keys`."""
-    run = _plan_new(writer, REMOVAL, RunOptions(False, 0, 0), lambda old: KeySetting(NO_MKEY, 0, 0), through, progress)
+    stored = writer.keystore.current()
+    run = _plan_new(
+        writer,
+        REMOVAL,
+        RunOptions(False, 0, 0),
+        lambda old: KeySetting(NO_MKEY, 0, 0),
+        lambda job: why_nothing_to_remove(job, stored),
+        through,
+        progress,
+    )
     if run.jobs and not leaves_open:
         run.plan.questions = [no_keys_left(_ports_of_subnet(run))]
     return run
@@ -123,14 +140,13 @@ def _plan_new(
     command: str,
     options: RunOptions,
     wanted: Callable[[KeySetting], KeySetting],
+    left_alone: Callable[[PortJob], str],
     through: ViaOpensm,
     progress: OnFound | None,
 ) -> PlannedRun:
     reached = _reach_hosts(writer, through.hosts)
     key_files = _take_keys(writer, reached)
-    run = plan_new_run(
-        writer, command, options, wanted, lambda job: why_left_alone(command, job), progress=progress, reading=READING
-    )
+    run = plan_new_run(writer, command, options, wanted, left_alone, progress=progress, reading=READING)
     _give_to_opensm(run)
     refuse_hidden_keys(writer, run, key_files)
     now = _common_setting(run)

@@ -51,7 +51,7 @@ def plan_removal(
         REMOVAL,
         options,
         lambda old: NO_KEY_SETTING,
-        lambda job: _why_nothing_to_remove(job, stored),
+        lambda job: why_nothing_to_remove(job, stored),
         order,
         progress,
     )
@@ -63,7 +63,7 @@ def plan_removal(
     return run
 
 
-def _why_nothing_to_remove(job: PortJob, stored: Mapping[int, MKey]) -> str:
+def why_nothing_to_remove(job: PortJob, stored: Mapping[int, MKey]) -> str:
     """Return the reason why a port is skipped, if it has no key, level and lease and the key store has no key for it;
     else "". *stored*: the current keys of the key store, by port GUID."""
     if has_wanted_setting(job) and stored.get(job.port.port_guid, NO_MKEY).is_zero:

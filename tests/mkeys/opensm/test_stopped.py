@@ -47,6 +47,8 @@ def test_a_run_through_opensm_is_one_where_no_port_changes_too(bench: Bench) -> 
     with bench.writer() as writer:
         run = plan_removal(writer, ViaOpensm([SmHost()], WAIT))
     assert (run.acts, run.method_name) == (False, "opensm")
+    assert not run.pending
+    assert {each.reason for each in run.skipped} == {"no M_Key, no level and no lease"}
 
 
 def test_an_options_file_in_the_layer_of_a_container_is_refused_until_that_is_overridden(bench: Bench) -> None:
