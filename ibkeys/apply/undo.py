@@ -59,7 +59,9 @@ def plan_undo(
         if record.state == "undone":
             raise already_undone(record)
         if unconfirmed and not record.is_going_back:
-            raise StoreError(f"operation {operation} ({record.command}) is not to be rolled back").unchanged()
+            why = f"can still be confirmed: `ibkeys undo {operation}` rolls it back now"
+            why = why if record.awaits_confirmation else "is not to be rolled back"
+            raise StoreError(f"operation {operation} ({record.command}) {why}").unchanged()
         former = former_in(journal, record)
         _refuse_key_files(record, former)
         later = _later_writers(journal, record, former)

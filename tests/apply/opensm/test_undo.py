@@ -8,7 +8,7 @@ import pytest
 
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
 from ibkeys.change.confirming.confirmation import block_confirmation
-from ibkeys.errors import HostRefused, Refused
+from ibkeys.errors import HostRefused, Refused, StoreError
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import MadeUpOpensm, StillSite, put, valid
@@ -199,6 +199,8 @@ def test_a_rollback_that_nobody_stops_is_not_stopped_by_such_an_edit(edited: Ben
     bench = edited
     with Journal(bench.journal) as journal:
         assert journal.move_stage(1, "ended", "unconfirmed")
+    with pytest.raises(StoreError, match=r"operation 1 \(apply\) can still be confirmed: `ibkeys undo 1` rolls it"):
+        bench.undo_by_child(1)
     assert block_confirmation(bench.journal, 1)
     bench.undo_by_child(1)
     assert (bench.opensm.host.file.data, bench.states()) == (OLD.encode(), {1: "undone", 2: "done"})
