@@ -15,7 +15,7 @@ from ibkeys.apply.carrier import CarrierResult
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.errors import IbkeysError, StoreError
 from tests.apply.lab import Lab
-from tests.cli.conftest import DUAL_HOME, Cli, between_commands, pkeys, run, written
+from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Cli, between_commands, pkeys, run, written
 from tests.plan.plans import entries
 
 STEPS = """\
@@ -52,6 +52,13 @@ def test_apply_shows_writes_and_verifies(cli: Cli, plan: Path) -> None:
     assert result.out == shown(plan) + "done, verified by a fresh read; `ibkeys undo 1` rolls it back\n"
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff", 1: "0x8001"}, {0: "0x7fff", 1: "0x8001"}]
     assert cli("port-show", "--enforcement", 7, 2, "-f", "json").json["ports"][0]["partition_enforcement_inbound"] == 1
+
+
+def test_no_undo_is_offered_where_the_journal_ends_with_the_command(
+    cli: Cli, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IBKEYS_BACKEND", TWO_SWITCH)
+    assert cli("apply", plan, "--allow-removals", "--yes").out.endswith("\ndone, verified by a fresh read\n")
 
 
 def test_each_port_that_changes_may_have_a_row(cli: Cli, plan: Path) -> None:

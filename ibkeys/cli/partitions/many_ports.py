@@ -165,6 +165,9 @@ class ManyPortsChange(ShownChange):
             assert plan.operation_id is not None
             commands = next_commands(command, plan.operation_id, plan.undoes)
             is_gone = plan.can_be_closed and not plan.rest and plan.failed == plan.remaining.absent
+            if self.writer.fabric.stores.journal is None:
+                write("partly done")
+                return
             write(
                 f"partly done: operation {plan.operation_id} is still open; `{commands.finish}` continues it"
                 f"{f'; {advice_if_gone(plan.operation_id)}' if is_gone else ''}"
@@ -174,7 +177,8 @@ class ManyPortsChange(ShownChange):
             how = plan.carrier.done_in_words
             if plan.waiting:
                 how = f"the tables are verified by a fresh read; not verified: {named(plan.waiting)}, as the note says"
-            write(f"{how}; `ibkeys undo {plan.operation_id}` {back}")
+            is_kept = self.writer.fabric.stores.journal is not None  # a journal in memory ends with this command
+            write(f"{how}; `ibkeys undo {plan.operation_id}` {back}" if is_kept else how)
         elif dry_run and plan.phases:
             write("dry run: nothing was changed")
 
