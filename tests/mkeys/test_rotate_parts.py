@@ -17,9 +17,10 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions, Runs
 from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.umad.port import Outgoing
 from tests.fattree import fat_tree
 from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, remove, resume, rotate, undo
-from tests.spy import sets
+from tests.spy import at_sets, sets, spy
 
 # --- the first ports, going on, going back ---------------------------------------------------------------------------
 
@@ -307,4 +308,25 @@ def test_an_interrupt_leaves_what_can_be_resumed(site: Site) -> None:
     with pytest.raises(KeyboardInterrupt, match="ibkeys resume"):
         site.run(deploy(), report=interrupt)
     assert site.run(resume).account.is_complete
+    assert site.current() == site.keys()
+
+
+def test_an_undo_that_is_cut_off_is_finished_in_the_key_store_too(site: Site) -> None:
+    """Of a port that lost its first key by a Set that was not proven, the key store has to know that it has none."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(_: Outgoing) -> None:
+        raise Killed
+
+    def die(fabric: Any) -> None:
+        spy(fabric, after=at_sets(kill))
+
+    site.run(deploy(RunOptions(protect=0)))
+    with pytest.raises(Killed):
+        site.run(undo, before=die)
+    assert 0 in site.keys().values()
+    assert site.run(undo).account.is_complete
+    assert set(site.keys().values()) == {0}
     assert site.current() == site.keys()

@@ -145,6 +145,9 @@ class Rollout(KeyKeeper):
         assert isinstance(edit, PortJob)
         if edit.proven_key == "wanted" and edit.ref is None and not edit.goes_back:
             self._store_keys(edit)  # the port had its wanted setting already, so no Set stored the key
+        elif edit.proven_key == "wanted" and edit.ref is None:
+            removed = self._store.pending_of(edit.port.port_guid)  # a cut-off rollback may have sent this key 0
+            edit.ref = removed.ref if removed is not None and removed.m_key == edit.wanted.key else None
         super().note(pending, edit)
         replaced = edit.returns_from
         if edit.proven_key == "wanted" and replaced is not None and self._store.get(replaced).state == "pending":

@@ -231,7 +231,14 @@ class KeyStore(SealedStore):
 
     def current_of(self, port_guid: int) -> StoredKey | None:
         """Return the row of the current key of a port, None if there is none."""
-        rows = self._of_ports.select(_COLUMNS, "WHERE port_guid = ? AND state = 'current'", guid_text(port_guid))
+        return self._in_state(port_guid, "current")
+
+    def pending_of(self, port_guid: int) -> StoredKey | None:
+        """Return the row of the pending key of a port, None if there is none."""
+        return self._in_state(port_guid, "pending")
+
+    def _in_state(self, port_guid: int, state: KeyState) -> StoredKey | None:
+        rows = self._of_ports.select(_COLUMNS, "WHERE port_guid = ? AND state = ?", guid_text(port_guid), state)
         return self._stored_key(rows[0]) if rows else None
 
     def current(self) -> dict[int, MKey]:
