@@ -158,8 +158,9 @@ def test_a_standby_that_is_started_otherwise_does_not_let_the_level_rise(
     takes_over(site)
 
 
-@pytest.mark.soak
-def test_the_master_dies_while_a_standby_is_started(site: KeyedSite) -> None:
+def master_dies_while_a_standby_is_started(site: KeyedSite) -> None:
+    """The first standby is master when this returns, and no port is closed yet."""
+
     def kills(guid: int, command: str) -> None:
         site.type(guid, command)
         site.standbys[0].log.wait("ENTERING SM STANDBY STATE")
@@ -171,15 +172,32 @@ def test_the_master_dies_while_a_standby_is_started(site: KeyedSite) -> None:
     heir = site.standbys[0]
     heir.log.wait("SUBNET UP", heir.place("ENTERING SM MASTER STATE"))
     assert site.key()[1:] == (0, 0)
-    # as it stands there it would take the subnet back, which the simulator does not do
-    site.master.conf.write_text(site.master.conf.read_text().replace("sm_priority 9", "sm_priority 3"))
     site.user = None
+
+
+@pytest.mark.soak
+def test_the_master_dies_while_a_standby_is_started(site: KeyedSite) -> None:
+    master_dies_while_a_standby_is_started(site)
+    # as it stands there it would take the subnet back
+    site.master.conf.write_text(site.master.conf.read_text().replace("sm_priority 9", "sm_priority 3"))
     code, said = site.ibkeys("resume")
     assert code == 0, said
     assert site.key()[1:] == (2, 60)
     assert site.states() == ["master", "standby", "standby"]
     assert len(site.typed) == 3
     assert "m_key_protection_level 2\n" in site.master.conf.read_text()
+
+
+@pytest.mark.soak
+def test_a_former_master_that_takes_the_subnet_back_ends_the_run_and_resume_goes_on_through_it(site: KeyedSite) -> None:
+    master_dies_while_a_standby_is_started(site)
+    code, said = site.ibkeys("resume", timeout=60)
+    assert (code, "is master now" in said) == (3, True), said
+    assert site.key()[1:] == (0, 0)
+    code, said = site.ibkeys("resume")
+    assert code == 0, said
+    assert site.key()[1:] == (2, 60)
+    assert site.states() == ["master", "standby", "standby"]
 
 
 def test_systemd_stops_and_starts_its_own(site: KeyedSite) -> None:

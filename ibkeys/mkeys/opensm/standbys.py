@@ -38,6 +38,7 @@ from ibkeys.store.journal import FileEntry, RunningOperation
 from ibkeys.topology.subnet_manager import sm_state_name
 
 STANDBY: Final = sm_state_name(SMState.STANDBY)
+MASTER: Final = sm_state_name(SMState.MASTER)
 STEADY_FACTOR: Final = 1.5
 """A standby counts as stable after this many polling times in the state STANDBY. A standby with a wrong key leaves that
 state within one polling time. With OpenSM's default options this is 60 seconds."""
@@ -213,7 +214,7 @@ class Standbys:
 
         def look() -> ProcessState:
             state = self.state_of(standby)
-            return ProcessState(state != STANDBY, state)
+            return ProcessState(state not in (STANDBY, MASTER), state)
 
         def judge(found: ProcessState) -> Verdict:
             problem = self._watch_start(standby, machine, found.state, wait)
@@ -226,7 +227,19 @@ class Standbys:
 
     def _watch_start(self, standby: Standby, machine: Machine, state: str | None, wait: float) -> HostRefused | None:
         """Watch a started standby for ``steady`` seconds. Return the error if it is not, or does not stay, in the state
-        STANDBY, or has other key files; else None. *state*: its state now; *wait*: the seconds that it had to start."""
+        STANDBY, or has other key files; else None. *state*: its state now; *wait*: the seconds that it had to start.
+
+        An SM that is master for that long does not become a standby by itself: its priority is higher than that of the
+        master of the run, or that one is gone.
+        """
+        if state == MASTER:
+            state = self._state_after(standby, MASTER)
+            if state == MASTER:
+                return HostRefused(
+                    f"{standby.name} was started and is master now, because its sm_priority is higher than that of the "
+                    "former master, or that one is gone; the level was not raised, `ibkeys resume` continues",
+                    standby.host,
+                )
         if state != STANDBY:
             return HostRefused(
                 f"{standby.name} was to be started, and after {wait:g} s it "
@@ -234,14 +247,7 @@ class Standbys:
                 "continue with `ibkeys resume`",
                 standby.host,
             ).explained("The M_Key was set, but the level was not raised.")
-        state = look_while(
-            self.state_of(standby),
-            lambda: self.state_of(standby),
-            lambda state: state == STANDBY,
-            self.runner.clock,
-            self.steady,
-            self.check,
-        )
+        state = self._state_after(standby, STANDBY)
         if state != STANDBY:
             return HostRefused(
                 f"{standby.name} was a standby and {'no longer answers' if state is None else f'is {state} now'}: "
@@ -256,6 +262,18 @@ class Standbys:
                 standby.host,
             )
         return None
+
+    def _state_after(self, standby: Standby, expected: str) -> str | None:
+        """Ask a standby for its SM state until that is another one than *expected*, or ``steady`` seconds have passed.
+        Return the last state."""
+        return look_while(
+            self.state_of(standby),
+            lambda: self.state_of(standby),
+            lambda state: state == expected,
+            self.runner.clock,
+            self.steady,
+            self.check,
+        )
 
     def state_of(self, standby: Standby) -> str | None:
         """Return the SM state that a standby reports, None if it does not answer."""

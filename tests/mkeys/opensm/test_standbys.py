@@ -112,8 +112,15 @@ def test_one_that_nobody_starts_is_given_up_with_what_to_do(host: Host) -> None:
 
 def test_one_that_becomes_master_is_no_standby(host: Host) -> None:
     host.states = {2.0: "master"}
-    with pytest.raises(HostRefused, match="it is master"):
+    with pytest.raises(HostRefused, match=r"was started and is master now, .*`ibkeys resume` continues"):
         start(host)
+    assert host.now < WAIT
+
+
+def test_one_that_is_master_until_it_has_found_the_other_is_waited_for(host: Host) -> None:
+    host.states = {2.0: "master", 9.0: "standby"}
+    start(host)
+    assert host.now >= 9 + STEADY
 
 
 @pytest.mark.parametrize(("then", "words"), [("master", "is master now"), (None, "no longer answers")])
