@@ -229,15 +229,15 @@ class Standbys:
         """Watch a started standby for ``steady`` seconds. Return the error if it is not, or does not stay, in the state
         STANDBY, or has other key files; else None. *state*: its state now; *wait*: the seconds that it had to start.
 
-        An SM that is master for that long does not become a standby by itself: its priority is higher than that of the
-        master of the run, or that one is gone.
+        An SM that is master for that long does not become a standby by itself.
         """
         if state == MASTER:
             state = self._state_after(standby, MASTER)
             if state == MASTER:
                 return HostRefused(
-                    f"{standby.name} was started and is master now, because its sm_priority is higher than that of the "
-                    "former master, or that one is gone; the level was not raised, `ibkeys resume` continues",
+                    f"{standby.name} was started and is master now: its sm_priority is higher than that of the former "
+                    "master, that one is gone, or their sm_keys differ; the level was not raised, `ibkeys resume` "
+                    "continues when there is one master (`ibkeys sm-show`)",
                     standby.host,
                 )
         if state != STANDBY:
