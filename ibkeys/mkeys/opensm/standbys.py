@@ -39,6 +39,7 @@ from ibkeys.topology.subnet_manager import sm_state_name
 
 STANDBY: Final = sm_state_name(SMState.STANDBY)
 MASTER: Final = sm_state_name(SMState.MASTER)
+LEVEL_NOT_RAISED: Final = "The M_Key was set, but the level was not raised."
 STEADY_FACTOR: Final = 1.5
 """A standby counts as stable after this many polling times in the state STANDBY. A standby with a wrong key leaves that
 state within one polling time. With OpenSM's default options this is 60 seconds."""
@@ -235,18 +236,18 @@ class Standbys:
             state = self._state_after(standby, MASTER)
             if state == MASTER:
                 return HostRefused(
-                    f"{standby.name} was started and is master now: its sm_priority is higher than that of the former "
-                    "master, that one is gone, or their sm_keys differ; the level was not raised, `ibkeys resume` "
-                    "continues when there is one master (`ibkeys sm-show`)",
+                    f"{standby.name} was started and is master now: its sm_priority is higher, the former master is "
+                    "gone, or the sm_keys differ; when there is one master (`ibkeys sm-show`), `ibkeys resume` "
+                    "continues",
                     standby.host,
-                )
+                ).explained(LEVEL_NOT_RAISED)
         if state != STANDBY:
             return HostRefused(
                 f"{standby.name} was to be started, and after {wait:g} s it "
                 f"{'does not answer' if state is None else f'is {state}'}: start it ({standby.command}), then "
                 "continue with `ibkeys resume`",
                 standby.host,
-            ).explained("The M_Key was set, but the level was not raised.")
+            ).explained(LEVEL_NOT_RAISED)
         state = self._state_after(standby, STANDBY)
         if state != STANDBY:
             return HostRefused(

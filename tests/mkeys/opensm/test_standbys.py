@@ -112,7 +112,7 @@ def test_one_that_nobody_starts_is_given_up_with_what_to_do(host: Host) -> None:
 
 def test_one_that_becomes_master_is_no_standby(host: Host) -> None:
     host.states = {2.0: "master"}
-    with pytest.raises(HostRefused, match=r"was started and is master now: .*`ibkeys resume` continues when"):
+    with pytest.raises(HostRefused, match=r"was started and is master now: .*`ibkeys resume` continues"):
         start(host)
     assert host.now < WAIT
 
