@@ -3,7 +3,7 @@ input of an undo."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,11 +29,13 @@ class FormerTable:
 
     Blocks are stored as their 64 bytes: an operation writes up to 80,000 tables, and a number for each entry would take
     ten times as much memory. ``blocks_before``: number of a block → its bytes before the first Set; ``blocks_set``:
-    number of a block → for each Set of it, the bytes that were read and those that were sent.
+    number of a block → for each Set of it, the bytes that were read and those that were sent. ``own_sets``: the same
+    without the Sets of operations that undid this one, or that it undid.
     """
 
     blocks_before: dict[int, bytes] = field(default_factory=dict)
     blocks_set: dict[int, tuple[tuple[bytes, bytes], ...]] = field(default_factory=dict)
+    own_sets: dict[int, tuple[tuple[bytes, bytes], ...]] = field(default_factory=dict)
 
     @property
     def values_before(self) -> dict[int, int]:
@@ -45,6 +47,15 @@ class FormerTable:
         }
 
     @property
+    def overwritten_values(self) -> dict[int, int]:
+        """Index → value that the operation's own Sets overwrote first. It may be another than in `values_before`:
+        others may have changed the entry while the operation was open."""
+        found: dict[int, int] = {}
+        for index, had, _ in _changed_entries(self.own_sets):
+            found.setdefault(index, had)
+        return found
+
+    @property
     def written_values(self) -> dict[int, frozenset[int]]:
         """Index → values that Sets may have written to the entry; 0 for an empty entry.
 
@@ -52,12 +63,8 @@ class FormerTable:
         another program or administrator.
         """
         found: dict[int, frozenset[int]] = {}
-        for number, sets in self.blocks_set.items():
-            for read, sent in sets:
-                entries = zip(P_KEY_BLOCK.unpack(read), P_KEY_BLOCK.unpack(sent), strict=True)
-                for index, (had, got) in enumerate(entries, number * P_KEYS_PER_BLOCK):
-                    if had != got:
-                        found[index] = found.get(index, frozenset()) | {valid_or_0(got)}
+        for index, _, got in _changed_entries(self.blocks_set):
+            found[index] = found.get(index, frozenset()) | {valid_or_0(got)}
         return found
 
     def note_set(self, image: Image) -> None:
@@ -68,8 +75,20 @@ class FormerTable:
 
     def note_own_set(self, image: Image) -> None:
         """Note a Set of the operation itself, and the bytes from before its first Set."""
-        self.blocks_before.setdefault(image.attribute_modifier & 0xFFFF, image.before)
+        number = image.attribute_modifier & 0xFFFF
+        self.blocks_before.setdefault(number, image.before)
         self.note_set(image)
+        self.own_sets[number] = self.blocks_set[number]
+
+
+def _changed_entries(blocks: Mapping[int, Iterable[tuple[bytes, bytes]]]) -> Iterator[tuple[int, int, int]]:
+    """Yield (index, value that was read, value that was sent) of each entry that a Set changed."""
+    for number, sets in blocks.items():
+        for read, sent in sets:
+            entries = zip(P_KEY_BLOCK.unpack(read), P_KEY_BLOCK.unpack(sent), strict=True)
+            for index, (had, got) in enumerate(entries, number * P_KEYS_PER_BLOCK):
+                if had != got:
+                    yield index, had, got
 
 
 @dataclass(slots=True)
@@ -210,8 +229,17 @@ def keys_in(block: bytes) -> set[int]:
 
 def _note_bits(former: FormerValues, key: PortKey, command: str, image: Image) -> None:
     before, after = PortInfo(image.before), PortInfo(image.after)
+    earlier = former.changed_bits.get(key, frozenset())
     if _note_changed_bits(former, key, image) or key in former.bits:
-        former.bits.setdefault(key, Enforcement.of(before))
+        found, first = Enforcement.of(before), former.bits.get(key)
+        if first is not None:  # others may have changed the other bit since
+            found = Enforcement(
+                *(
+                    one if name in earlier or name not in former.changed_bits[key] else other
+                    for name, one, other in zip(ENFORCEMENT_BITS, first.bits, found.bits, strict=True)
+                )
+            )
+        former.bits[key] = found
     elif image.key_name is None and any(not row.decode(after.raw) for row in VIOLATION_COUNTERS):
         former.counters += 1
     else:

@@ -222,19 +222,20 @@ def _undo_bits(
 
 
 def _undo_table(remaining: RemainingChanges, target: PortTarget, table: FormerTable, only_adds: bool = False) -> None:
-    values, overwritten, written_values = target.values, table.values_before, table.written_values
+    values, overwritten, written_values = target.values, table.overwritten_values, table.written_values
     before, after, surprises = target.table, target.table, []
-    gone = [index for index, value in overwritten.items() if index >= len(values) and valid_or_0(value)]
+    former = table.values_before | overwritten
+    gone = [index for index, value in former.items() if index >= len(values) and valid_or_0(value)]
     if gone:
         remaining.leave_out(target.id, f"index {gone[0]} is gone: the table has {len(values)} entries now")
-    for index, value in overwritten.items():
+    for index, value in former.items():
         if index >= len(values):
             continue
         have = values[index]
         if valid_or_0(have) not in {valid_or_0(value), *written_values.get(index, ())}:
             surprises.append(f"index {index} is {PKey(have)}")
             continue
-        if only_adds and valid_or_0(have):
+        if index not in overwritten or (only_adds and valid_or_0(have)):
             continue
         _put(after, index, PKey(value))
         if value and not value & PARTITION_MASK:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ibkeys.apply.former_values import FormerValues, former_in
 from ibkeys.keys.pkey import PKey
+from ibkeys.mad.attributes import PortInfo
 from ibkeys.store.journal import Image, Journal
+from ibkeys.topology.enforcement import Enforcement
 
 HOST = 0x100
 
@@ -40,6 +43,7 @@ def test_each_entry_was_what_the_first_set_read_and_may_be_what_a_set_that_chang
     assert former.ports == [host]
     had = former.tables[host].values_before
     assert (len(had), had[0], had[1], had[32], had[33]) == (64, 0xFFFF, 0, 0x8000, 5)
+    assert former.tables[host].overwritten_values == {1: 0, 32: 0x8000, 33: 5}
     assert former.tables[host].written_values == {1: {0, 0x8001}, 32: {6}, 33: {0}}
     assert former.added_p_keys == {(host, PKey(key)) for key in (0x8001, 6)}
 
@@ -56,6 +60,20 @@ def test_an_undo_says_what_else_may_be_there_but_not_what_was() -> None:
     assert former.tables[one].values_before[1] == 0
     assert former.tables[one].written_values == {1: {0, 7}}
     assert former.tables[other].written_values == {0: {2}}
+    assert former.tables[other].overwritten_values == {}
+
+
+def test_an_enforcement_bit_was_what_the_set_that_changed_it_read() -> None:
+    """Somebody else switched outbound on while the operation was open, between its two Sets."""
+
+    def bits(number: int) -> bytes:
+        return PortInfo.new(partition_enforcement_inbound=number >> 1, partition_enforcement_outbound=number & 1).raw
+
+    def change(before: int, after: int) -> Image:
+        return replace(image(1, bits(before), bits(after)), attribute="PortInfo")
+
+    former = former_after(change(0, 2), change(3, 2), change(2, 0))
+    assert former.bits == {(HOST + 2, 1): Enforcement(inbound=False, outbound=True)}
 
 
 def test_what_a_large_operation_overwrote_takes_little_memory() -> None:

@@ -242,3 +242,27 @@ def test_resume_keeps_an_entry_that_came_before_the_block_was_first_written(lab:
         resume(fabric, "stale")
         undo(fabric)
     assert lab.host(2).p_keys[:6] == [0xFFFF, 0x8003, 0, 0, 0, 0x8022]
+
+
+def test_a_value_of_somebody_else_that_resume_overwrote_comes_back(lab: Lab, stores: StorePaths) -> None:
+    give(lab, {1: 0x8003})
+    with opened(lab, stores) as fabric:
+        with pytest.raises(KeyboardInterrupt):
+            apply(fabric, lab.plan({2: entries(0xFFFF, 0, 0x8004)}, leaves=False), check=interrupted_at(6))
+        give(lab, {1: 0x8022})
+        resume(fabric, "stale")
+        assert lab.host(2).p_keys[:3] == [0xFFFF, 0, 0x8004]
+        undo(fabric)
+    assert lab.host(2).p_keys[:3] == [0xFFFF, 0x8022, 0]
+
+
+def test_an_undo_leaves_an_entry_alone_that_only_the_operation_before_it_wrote(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            w.apply(plan_set(w, fabric.find_port(2), {1: PKey(0x8010), 2: PKey(0x8011)}))
+        give(lab, {1: 0})
+        undo(fabric, 1)  # it clears index 2 only
+        with writer(fabric) as w:
+            w.apply(plan_set(w, fabric.find_port(2), {1: PKey(0x8010)}))
+        undo(fabric, 2)
+    assert lab.host(2).p_keys[:3] == [0xFFFF, 0x8010, 0x8011]
