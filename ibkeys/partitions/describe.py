@@ -10,9 +10,7 @@ from typing import Any, Final
 
 from ibkeys.partitions.dialect import NOT_CHECKED
 from ibkeys.partitions.model import (
-    DEFAULT_MTU,
     DEFAULT_PARTITION,
-    DEFAULT_RATE,
     IPOIB_Q_KEY,
     Definition,
     GroupFlags,
@@ -81,8 +79,10 @@ def _members(rules: Sequence[MemberRule]) -> str:
 
 def _groups(definition: Definition) -> Iterator[str]:
     if definition.ipoib:
-        mgid = ipaddress.IPv6Address(broadcast_mgid(definition.base))
-        yield f"  IPoIB: broadcast group {mgid}, {_flags(definition.flags, IPOIB_Q_KEY, scopes=False)}"
+        mgid, obstacle = ipaddress.IPv6Address(broadcast_mgid(definition.base)), definition.flags.obstacle
+        values = f"OpenSM does not make it: {obstacle}"
+        values = values if obstacle else _flags(definition.flags, IPOIB_Q_KEY, scopes=False)
+        yield f"  IPoIB: broadcast group {mgid}, {values}"
     for group in definition.groups:
         if group.refused is None:
             mgids = ", ".join(str(ipaddress.IPv6Address(mgid)) for mgid in group.mgids())
@@ -90,7 +90,7 @@ def _groups(definition: Definition) -> Iterator[str]:
 
 
 def _flags(flags: GroupFlags, q_key: int, scopes: bool = True) -> str:
-    words = [f"MTU {mtu_in_words(flags.mtu or DEFAULT_MTU)}", f"rate {rate_in_words(flags.rate or DEFAULT_RATE)}"]
+    words = [f"MTU {mtu_in_words(flags.mtu)}", f"rate {rate_in_words(flags.rate)}"]
     words.append(f"Q_Key 0x{flags.q_key or q_key:08x}")
     words += [f"SL {flags.sl} (with QoS)"] if flags.sl else []
     words += [f"TClass 0x{flags.t_class:02x}"] if flags.t_class else []
@@ -139,8 +139,8 @@ def groups_json(partition: Partition) -> list[dict[str, Any]]:
 def _group_json(mgid: int, flags: GroupFlags, q_key: int) -> dict[str, Any]:
     return {
         "mgid": str(ipaddress.IPv6Address(mgid)),
-        "mtu": flags.mtu or DEFAULT_MTU,
-        "rate": flags.rate or DEFAULT_RATE,
+        "mtu": flags.mtu,
+        "rate": flags.rate,
         "q_key": f"0x{q_key:08x}",
         "sl": flags.sl,
         "t_class": f"0x{flags.t_class:02x}",

@@ -87,7 +87,7 @@ def _groups(
     headers = []
     for head in heads:
         ipoib = head.ipoib and broadcast_mgid(base) not in written
-        if ipoib:
+        if ipoib and head.makes_broadcast:
             written.add(broadcast_mgid(base))
         groups = []
         for group in head.groups:

@@ -21,7 +21,6 @@ from ibkeys.partitions.model import (
     is_ip_group,
     scope_of,
 )
-from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS
 from ibkeys.printable import shortened
 
 _SA_SIGNATURE = 0xA01B
@@ -121,11 +120,7 @@ def _why_not_made(mgid: int, flags: GroupFlags) -> str | None:
     """Return the reason for which OpenSM refuses to make a group (ERR 1B24, 1B26); None if it makes it."""
     if mgid >> 96 & 0xFFFF == _SA_SIGNATURE and (flags.scopes or {DEFAULT_SCOPE}) == {DEFAULT_SCOPE}:
         return "the bits a01b are for groups that an SA makes, with a scope that is not link-local"
-    for name, code, known in (("mtu", flags.mtu, MTU_BYTES), ("rate", flags.rate, RATE_GBPS)):
-        # A code with this bit means the highest value that the subnet has.
-        if not code & 0x40 and code & 0x3F not in known:
-            return f"{name}={code} is not a code"
-    return None
+    return flags.obstacle
 
 
 def _with_broadcast_groups(base: int, known_mgids: set[int], group: MgidGroup) -> MgidGroup:

@@ -16,9 +16,8 @@ from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.mad.records import MCMemberRecord
 from ibkeys.partitions.membership import end_ports_of, resolve
 from ibkeys.partitions.model import (
-    DEFAULT_MTU,
     DEFAULT_PARTITION,
-    DEFAULT_RATE,
+    IPOIB_Q_KEY,
     GroupFlags,
     Policy,
     broadcast_mgid,
@@ -26,7 +25,7 @@ from ibkeys.partitions.model import (
     scope_of,
     with_scope,
 )
-from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, mtu_in_words, rate_in_words, scope_in_words
+from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, makes_group, mtu_in_words, rate_in_words, scope_in_words
 from ibkeys.topology.model import Topology
 from ibkeys.topology.subnet_manager import find_sm_port
 
@@ -177,18 +176,21 @@ def count_states(findings: Iterable[GroupFinding]) -> dict[str, int]:
 
 
 def _planned_groups(policy: Policy) -> dict[int, tuple[GroupValues, Collection[int]]]:
-    """Return (values, scopes in its flags) of each group that OpenSM makes of a policy, by MGID. Of several groups with
-    the same MGID the first counts, as in OpenSM."""
+    """Return (values, scopes in its flags) of each group that a policy asks for, by MGID. Of several groups with the
+    same MGID the first that OpenSM makes counts."""
     planned: dict[int, tuple[GroupValues, Collection[int]]] = {}
     for definition in policy.definitions:
         for mgid, flags, q_key in definition.made_groups():
             planned.setdefault(mgid, (_values_of_flags(definition.base, flags, q_key), flags.scopes))
+    for each in policy.definitions:
+        if each.ipoib:  # one that OpenSM does not make is reported as missing, with the reason
+            values = _values_of_flags(each.base, each.flags, each.flags.q_key or IPOIB_Q_KEY)
+            planned.setdefault(broadcast_mgid(each.base), (values, each.flags.scopes))
     return planned
 
 
 def _values_of_flags(base: int, flags: GroupFlags, q_key: int) -> GroupValues:
-    mtu, rate = flags.mtu or DEFAULT_MTU, flags.rate or DEFAULT_RATE
-    return GroupValues(base | FULL_BIT, mtu, rate, flags.sl, q_key, flags.t_class, flags.flow_label)
+    return GroupValues(base | FULL_BIT, flags.mtu, flags.rate, flags.sl, q_key, flags.t_class, flags.flow_label)
 
 
 def _values(group: MCMemberRecord) -> GroupValues:
@@ -250,9 +252,9 @@ def _difference(name: str, planned: GroupValues, found: GroupValues) -> str:
 
 def _obstacles(values: GroupValues) -> Iterator[str]:
     """Yield the reasons for which OpenSM cannot make a group with these values."""
-    if values.mtu not in MTU_BYTES:
+    if not makes_group(values.mtu, MTU_BYTES):
         yield f"mtu={values.mtu} is not an MTU code, and OpenSM does not create such a group"
-    if values.rate not in RATE_GBPS:
+    if not makes_group(values.rate, RATE_GBPS):
         yield f"rate={values.rate} is not a rate code, and OpenSM does not create such a group"
 
 

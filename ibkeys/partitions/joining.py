@@ -21,7 +21,7 @@ from ibkeys.mad.const import NodeType
 from ibkeys.mad.link_rates import link_rate
 from ibkeys.partitions.ipoib import GroupFinding
 from ibkeys.partitions.membership import end_ports_of, resolve
-from ibkeys.partitions.model import DEFAULT_MTU, DEFAULT_RATE, GroupFlags, Policy
+from ibkeys.partitions.model import GroupFlags, Policy
 from ibkeys.partitions.words import MTU_BYTES, code_above, mtu_in_words, rate_in_words, rate_of_code
 from ibkeys.printable import counted, named
 from ibkeys.topology.model import Topology
@@ -172,7 +172,7 @@ def refused_members(
         own, new = members[partition.base], joining[partition.base]
         ports = [hosts[guid] for guid in sorted(own.full | own.limited) if guid in hosts]
         ports = [port for port in ports if new is None or (port.node.guid, port.num) in new]
-        wanted = max(each.mtu or DEFAULT_MTU for each in flags), max(flags, key=_rate).rate or DEFAULT_RATE
+        wanted = max(each.mtu for each in flags), max(flags, key=_rate).rate
         refused = [each for port in ports if port.is_linked and (each := _refusal_of(port, *wanted)) is not None]
         if refused:
             reasons = named([f"{each.port}: {each.reason}" for each in refused])
@@ -184,7 +184,7 @@ def refused_members(
 
 
 def _rate(flags: GroupFlags) -> float:
-    return rate_of_code(flags.rate or DEFAULT_RATE) or 0.0
+    return rate_of_code(flags.rate) or 0.0
 
 
 def _refusal(port: Port, group: GroupFinding) -> Refusal | None:

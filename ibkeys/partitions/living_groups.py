@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ibkeys.partitions.model import DEFAULT_MTU, DEFAULT_RATE, GroupFlags, Policy
+from ibkeys.partitions.model import GroupFlags, Policy
 from ibkeys.printable import clean, counted, named
 
 _KEPT: Final = "OpenSM keeps a multicast group that exists as it is"
@@ -104,8 +104,8 @@ def _groups(policy: Policy) -> dict[int, tuple[int, _Values]]:
         for definition in partition.definitions:
             for mgid, flags, q_key in definition.made_groups():
                 values = {
-                    "mtu": flags.mtu or DEFAULT_MTU,
-                    "rate": flags.rate or DEFAULT_RATE,
+                    "mtu": flags.mtu,
+                    "rate": flags.rate,
                     "sl": flags.sl,
                     "Q_Key": q_key,
                     "TClass": flags.t_class,

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
+from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, makes_group
 
 DEFAULT_PARTITION: Final = PARTITION_MASK
 DEFAULT_NAME: Final = "Default"
@@ -53,8 +54,8 @@ class PolicyProblem:
 class GroupFlags:
     """The flags of a multicast group.
 
-    ``mtu`` and ``rate``: codes; 0 if the value could not be read, and then OpenSM uses the default. ``q_key``: 0 for
-    the default. ``scopes``: the wanted scope nibbles of the MGID; empty for link-local.
+    ``mtu`` and ``rate``: codes; 0 if the value could not be read, and then OpenSM makes no group. ``q_key``: 0 for the
+    default. ``scopes``: the wanted scope nibbles of the MGID; empty for link-local.
     """
 
     mtu: int = DEFAULT_MTU
@@ -64,6 +65,14 @@ class GroupFlags:
     t_class: int = 0
     flow_label: int = 0
     scopes: frozenset[int] = frozenset()
+
+    @property
+    def obstacle(self) -> str | None:
+        """The reason for which OpenSM makes no group with this MTU or rate; None if it makes one."""
+        for name, code, codes in (("mtu", self.mtu, MTU_BYTES), ("rate", self.rate, RATE_GBPS)):
+            if not makes_group(code, codes):
+                return f"{name}={code} is not a code"
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +131,15 @@ class Definition:
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
 
+    @property
+    def makes_broadcast(self) -> bool:
+        """Whether OpenSM makes the broadcast group of IPoIB."""
+        return self.ipoib and self.flags.obstacle is None
+
     def made_groups(self) -> Iterator[tuple[int, GroupFlags, int]]:
         """Yield (MGID, flags, Q_Key) of each group that OpenSM makes of the definition, the broadcast group of IPoIB
         first."""
-        if self.ipoib:
+        if self.makes_broadcast:
             yield broadcast_mgid(self.base), self.flags, self.flags.q_key or IPOIB_Q_KEY
         for group in self.groups:
             if group.refused is None:
@@ -147,7 +161,7 @@ class Partition:
 
     @property
     def ipoib(self) -> bool:
-        """Whether OpenSM makes a broadcast group for IPoIB."""
+        """Whether the policy asks for a broadcast group for IPoIB."""
         return any(definition.ipoib for definition in self.definitions)
 
     @property

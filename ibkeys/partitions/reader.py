@@ -239,7 +239,7 @@ class _Reader:
         if base not in self.bases:
             stored = self.bases[base] = partition_name(base, name)
             self.names[stored] = min(base, self.names.get(stored, base), key=table_order)
-        if head.ipoib:
+        if head.makes_broadcast:
             self.mgids.add(broadcast_mgid(base))
         line, column = self.remarks.line, at + 1
         self.open = replace(head, name=name, base=base, pkey_given=pkey_given, line=line, column=column)

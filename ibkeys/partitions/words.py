@@ -4,6 +4,7 @@ rate."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +38,9 @@ RATE_GBPS: Final = {
     24: "1200",
 }
 """Rate code → Gb/s, as text."""
+
+_HIGHEST_OF_SUBNET: Final = 0x40
+"""The bit of a code that means the highest value that the subnet has."""
 
 SCOPES: Final = {1: "interface-local", 2: "link-local", 5: "site-local", 8: "organization-local", 14: "global"}
 """Scope nibble of a multicast GID → its name (RFC 4291, 2.7)."""
@@ -86,6 +90,12 @@ def abbreviates(word: str, full: str) -> bool:
     """Return whether OpenSM reads *word* as *full*. It compares only as many characters as *word* has, so "" matches
     too."""
     return full.startswith(word)
+
+
+def makes_group(code: int, codes: Mapping[int, str] | Mapping[int, int]) -> bool:
+    """Return whether OpenSM makes a multicast group with this code of the MTU or rate (ERR 1B26). *codes*: `MTU_BYTES`
+    or `RATE_GBPS`."""
+    return bool(code & _HIGHEST_OF_SUBNET) or code & _HIGHEST_OF_SUBNET - 1 in codes
 
 
 def mtu_in_words(code: int) -> str:

@@ -127,7 +127,7 @@ def test_a_default_partition_with_a_group_that_nobody_asked_for_may_be_a_refused
         ("TClass=0x20", {}, ("t_class",), "TClass 0x00, the policy says 0x20"),
         ("FlowLabel=5", {"mtu": 5}, ("mtu", "flow_label"), "FlowLabel 0x00000, the policy says 0x00005"),
         ("mtu=4, rate=3, Q_Key=0xb1b", {}, (), "as the policy says"),
-        ("mtu=junk", {}, (), "as the policy says"),
+        ("mtu=junk", {}, ("mtu",), "MTU 2048 bytes, the policy says no MTU code (0)"),
     ],
 )
 def test_values_are_compared_and_said_in_words(
@@ -159,7 +159,7 @@ def test_a_partition_without_a_member_has_no_group_and_lacks_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "word"), [("mtu=9", "mtu=9 is not an MTU code"), ("rate=99", "rate=99 is not a rate code")]
+    ("flags", "word"), [("mtu=9", "mtu=9 is not an MTU code"), ("rate=63", "rate=63 is not a rate code")]
 )
 def test_values_that_no_group_can_have_are_the_reason(flags: str, word: str) -> None:
     assert word in only(compare(f"Blue=0x12, ipoib, {flags} : ALL=full ;")).message

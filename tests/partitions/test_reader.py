@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError
+from ibkeys.partitions.describe import groups_json, in_words
 from ibkeys.partitions.model import MemberRule, Policy, broadcast_mgid
 from ibkeys.partitions.reader import MAX_LINE, parse_policy, read_policy
 from ibkeys.partitions.words import c_number, mtu_in_words, rate_in_words
@@ -285,6 +286,21 @@ def test_numbers_are_those_of_strtoull(text: str, value: int, rest: str) -> None
 def test_codes_in_words() -> None:
     assert (mtu_in_words(5), rate_in_words(7), rate_in_words(2)) == ("4096 bytes", "40 Gb/s", "2.5 Gb/s")
     assert (mtu_in_words(6), rate_in_words(1)) == ("no MTU code (6)", "no rate code (1)")
+
+
+def test_codes_with_which_opensm_makes_a_broadcast_group() -> None:
+    """As OpenSM 3.3.23 did with each of these in one file."""
+    mtus, other_mtus = (1, 5, 65, 100, 127, 132, 196, 260, -1), (0, 6, 63, 128, 256, 300, "x")
+    rates, other_rates = (2, 22, 65, 100), (0, 1, 25, 63, 128, "x")
+    makes = [*(f"mtu={code}" for code in mtus), *(f"rate={code}" for code in rates)]
+    makes_none = [*(f"mtu={code}" for code in other_mtus), *(f"rate={code}" for code in other_rates)]
+    lines = [f"p{key}={key}, ipoib, {flag} : ALL=full ;" for key, flag in enumerate([*makes, *makes_none], start=1)]
+    policy = parse_policy("\n".join(lines), "p.conf")
+    made = [[*groups_json(partition)] != [] for partition in policy.partitions]
+    assert made == [True] * len(makes) + [False] * len(makes_none)
+    said = [line for line in in_words(policy) if "does not make" in line]
+    assert len(said) == len(makes_none)
+    assert said[0] == "  IPoIB: broadcast group ff12:401b:800e::ffff:ffff, OpenSM does not make it: mtu=0 is not a code"
 
 
 def test_a_file_that_is_not_there_or_a_folder_is_one_line(tmp_path: Path) -> None:
