@@ -168,12 +168,22 @@ def refuse_hidden_keys(writer: ChangeWriter, run: PlannedRun, key_files: Sequenc
     ]
     if not hidden:
         return
-    imports = [file.import_command for file in key_files if any(port.port_guid in file.keys for port in hidden)]
-    advice = f"import the keys that OpenSM has: {imports[0]}" if imports else "`ibkeys mkey-recover` opens them"
-    more = "If OpenSM does not know a key either: `ibkeys mkey-recover`." if imports else ""
-    hide = "hides" if len(hidden) == 1 else "hide"
+    ring = writer.fabric.ring
+    # An import of the keys that were sent already would not help.
+    imports = [
+        file.import_command
+        for file in key_files
+        if any(file.keys.get(port.port_guid, key := ring.key_of(port.port_guid)) != key for port in hidden)
+    ]
+    repair = "stop every OpenSM, then `ibkeys sm-repair` finds which key of the key store each port has"
+    moved = "`ibkeys keystore list --settle` if a port was moved, or "
+    advice = f"import the keys that OpenSM has: {imports[0]}" if imports else f"{moved}{repair}"
+    more = "If no key of the key store fits: `ibkeys mkey-recover` while no OpenSM runs."
+    if imports:
+        more = f"If OpenSM does not know a key either: {repair}. {more}"
+    hide, its = ("hides", "its") if len(hidden) == 1 else ("hide", "their")
     raise Refused(
-        f"{counted(len(hidden), 'port')} {hide} an M_Key that is not in the key store: "
+        f"{counted(len(hidden), 'port')} {hide} an M_Key that is not {its} current one in the key store: "
         f"{named([str(port) for port in hidden])}",
         UNKNOWN_KEYS_INTERLOCK,
     ).unchanged(advice, more)
