@@ -99,35 +99,51 @@ def open_fabric(
     node_names: NodeNames | None,
 ) -> Fabric:
     """Open a fabric. The arguments and errors are those of `ibkeys.open`."""
-    umad = None if isinstance(backend, str) else _as_port(backend)
-    try:
-        if umad is not None and local is not None:
+    keys, stores = keys or Keys(), stores or Stores()
+    if hasattr(backend, "recv"):
+        port = cast(UmadPort, backend)
+        if local is not None:
+            port.close()
             raise UsageError("omit local=: the port that you pass is open already")
+        return fabric_at(port, keys, stores, timing, limits, node_names)
+    names = _names(node_names) if node_names else None
+    fabric = fabric_at(open_port(backend, local), keys, stores, timing, limits, names)
+    if isinstance(backend, str):
+        fabric.as_options = partial(_as_options, backend, local or Local(), keys, fabric, node_names)
+    return fabric
+
+
+def fabric_at(
+    umad: UmadPort,
+    keys: Keys,
+    stores: Stores,
+    timing: Timing | None,
+    limits: Limits | None,
+    node_names: NodeNames | None,
+) -> Fabric:
+    """Return the subnet as seen from *umad*, an open port, which it owns: after an error the port is closed too.
+
+    The arguments and errors are those of `ibkeys.open`.
+    """
+    try:
         names = _names(node_names) if node_names else {}
-        umad = umad or open_port(cast("str | Subnet", backend), local)
         subnet, state = _simulation_of(umad)
-        paths = (stores or Stores()).paths(subnet is not None, state)
-        keys = keys or Keys()
+        paths = stores.paths(subnet is not None, state)
         ring, warnings = load_ring(keys, paths)
         fabric = Fabric(umad, ring, timing, names, limits)
         sa_keys = _query_sa_keys(fabric, keys.from_sa) if keys.from_sa is not None else None
     except BaseException:
-        if umad is not None:
-            umad.close()
+        umad.close()
         raise
     fabric.stores = paths
     fabric.is_simulated = subnet is not None
     assumed = _warn_of_assumptions(subnet) if subnet is not None else []
     fabric.warnings = [*assumed, *warnings, *(sa_keys.warnings if sa_keys is not None else ())]
-    if isinstance(backend, str):
-        fabric.as_options = partial(_as_options, backend, local or Local(), keys, paths, fabric, node_names)
     fabric.reload_keys = partial(_reload_keys, fabric, ring, keys, paths, sa_keys)
     return fabric
 
 
-def _as_options(
-    backend: str, local: Local, keys: Keys, paths: StorePaths, fabric: Fabric, names: NodeNames | None
-) -> list[str] | None:
+def _as_options(backend: str, local: Local, keys: Keys, fabric: Fabric, names: NodeNames | None) -> list[str] | None:
     """Return the options for a command that opens the same fabric at the same port.
 
     None if no command can do so: an argument, such as an M_Key for all nodes, or the key store is in this process only,
@@ -138,6 +154,7 @@ def _as_options(
 
     if keys.default is not None or keys.from_sa is not None or isinstance(names, Mapping):
         return None
+    paths = fabric.stores
     if paths.keystore is None or is_encrypted(paths.keystore):
         return None
     timing, opened = fabric.client.timing, fabric.local()
@@ -169,11 +186,6 @@ def _query_sa_keys(fabric: Fabric, access: SaAccess) -> SaKeys:
     sa_keys = read_sa_keys(fabric.sa(access.sm_key, access.sm_lid, access.pkey_index))
     sa_keys.add_to(fabric.ring)
     return sa_keys
-
-
-def _as_port(backend: Subnet | UmadPort) -> UmadPort | None:
-    """Return *backend* if it is an open port, which can receive MADs; None if it is a subnet, which cannot."""
-    return cast("UmadPort", backend) if hasattr(backend, "recv") else None
 
 
 def _simulation_of(umad: UmadPort) -> tuple[Subnet | None, Path | None]:

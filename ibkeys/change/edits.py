@@ -17,7 +17,6 @@ from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.portinfo import set_image, with_valid_lids, without_key, without_volatile_fields
 from ibkeys.change.target import PortTarget, key_for_set
 from ibkeys.client.smp import SmpClient, Task
-from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.errors import IbkeysError, NoReply, NotStored
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
@@ -98,7 +97,7 @@ class PKeyBlockEdit(_ReadBackEdit):
     ) -> None:
         start = block * P_KEYS_PER_BLOCK
         self.start, self.width = start, min(P_KEYS_PER_BLOCK, (target.port.capacity or 0) - start)
-        self.modifier = p_key_modifier(target.port, block)
+        self.modifier = target.port.p_key_modifier(block)
         self.writes = {index: key for index, key in writes.items() if start <= index < start + P_KEYS_PER_BLOCK}
         self.target, self._known, self._empties, self._takes_over = target, known, empties or {}, takes_over
 

@@ -200,7 +200,6 @@ class Commands(click.Group):
     ) -> NoReturn:
         """Run a command and exit with its exit code, which `exits` alone decides; *standalone_mode* has no effect."""
         _disable_core_dumps()
-        _freeze_collector_at_exit()
         arguments = sys.argv[1:] if args is None else list(args)
         with streams.outlasting_readers():
             if COMPLETE_VARIABLE in os.environ:
@@ -274,19 +273,17 @@ def _disable_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
-def _freeze_collector_at_exit() -> None:
-    """Make Python freeze its garbage collector at exit.
-
-    Without that, the collector's last pass over all objects of a sweep takes a tenth of the command's time.
-    """
-    atexit.unregister(gc.freeze)  # so that it is registered once, although one process may run many commands
-    atexit.register(gc.freeze)
+atexit.register(gc.freeze)
+# Without that, the garbage collector's last pass over all objects of a sweep takes a tenth of the command's time.
 
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
-
-
-@click.group(cls=Commands, context_settings=HELP_NAMES, no_args_is_help=False)
-@click.version_option(__version__, "-V", "--version", prog_name=PROG_NAME, message="%(prog)s %(version)s")
-def main() -> None:
-    """Show, set and check the keys of an InfiniBand fabric."""
+_version = click.version_option(__version__, "-V", "--version", prog_name=PROG_NAME, message="%(prog)s %(version)s")
+main: Final = _version(
+    Commands(
+        "main",
+        help="Show, set and check the keys of an InfiniBand fabric.",
+        context_settings=HELP_NAMES,
+        no_args_is_help=False,
+    )
+)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibkeys.cli import typed
 from ibkeys.cli.options import AddressKinds
-from ibkeys.errors import AddressError, EncodeError, UsageError
+from ibkeys.errors import AddressError, UsageError
 from ibkeys.keys.guid import is_set_of_guids, is_spelled_as_guid
 from ibkeys.keys.number import parse_number, quoted
 
@@ -109,10 +109,7 @@ def parse_address(text: str | None, kind: AddressKinds) -> Address | None:
 
 def parse_portnum(text: str) -> int:
     """Return the number, 0 to 255, that PORTNUM is. Raises UsageError."""
-    try:
-        return parse_number(text, "PORTNUM", 8)
-    except EncodeError as error:
-        raise UsageError(str(error)) from None
+    return parse_number(text, "PORTNUM", 8, UsageError)
 
 
 def _parse_portnums(text: str) -> frozenset[int]:

@@ -220,7 +220,8 @@ def say(text: str, end: str = "\n") -> None:
 
 
 def _fitted(text: str, stream: TextIO, hang: int | None = None) -> str:
-    return for_stream(fold_text(text, width_of(stream), hang), stream)
+    width = width_of(stream)
+    return for_stream(text if width is None else fold_text(text, width, hang), stream)
 
 
 def write_as_is(text: str) -> None:

@@ -97,24 +97,30 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
     Raises Refused if the site file is for another subnet, UsageError for options that do not go together, and the
     errors of `ibkeys.open`.
     """
+    # Not at the top: commands that open no fabric need none of it.
+    from ibkeys.client.limits import Limits
+    from ibkeys.client.smp import Timing
+    from ibkeys.mkeys.key_sources import Keys
+    from ibkeys.opening import Local, Stores, fabric_at, open_port
+
     m_key = None
     if where.m_key is not None:
         m_key = read_key(MKey, where.m_key, "--m_key", is_from_environment("m_key"))
     from_sa = _sa_access(where) if where.sa_keys or where.smkey is not None else None
-    keys = ibkeys.Keys(m_key, config.m_key, where.security_keys, where.trust_topology, where.ask_unproven, from_sa)
-    stores = ibkeys.Stores(where.keystore, where.journal, passphrase_of(where.keystore_passphrase))
+    keys = Keys(m_key, config.m_key, where.security_keys, where.trust_topology, where.ask_unproven, from_sa)
+    stores = Stores(where.keystore, where.journal, passphrase_of(where.keystore_passphrase))
     timeout = (where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000
-    timing = ibkeys.Timing(timeout, where.retries, where.outstanding_smps)
-    limits = ibkeys.Limits.parse(where.limit) if where.limit else None
+    timing = Timing(timeout, where.retries, where.outstanding_smps)
+    limits = Limits.parse(where.limit) if where.limit else None
     names = where.node_name_map or _default_name_map(where)
-    local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
-    port = ibkeys.open_port(where.backend, local)
+    local = Local(where.ca or config.ca, where.port or config.port, where.at)
+    port = open_port(where.backend, local)
     try:
         refuse_other_subnet(port.attributes().port_guid)
         if where.debug or where.pcap:
             port = _tapped(port, where)
         port = around(port) if around is not None else port
-        return ibkeys.open(port, keys=keys, stores=stores, timing=timing, limits=limits, node_names=names)
+        return fabric_at(port, keys, stores, timing, limits, names)
     except BaseException:
         port.close()
         raise

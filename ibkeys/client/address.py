@@ -86,7 +86,7 @@ LOCAL: Final = DirectedAddress(())
 
 def parse_lid(text: str) -> LidAddress:
     """Parse a LID, decimal or ``0x...``. Raises AddressError."""
-    return LidAddress(_number(text, "LID"))
+    return LidAddress(parse_number(text, "LID", error=AddressError))
 
 
 def parse_route(text: str) -> DirectedAddress:
@@ -97,7 +97,7 @@ def parse_route(text: str) -> DirectedAddress:
     first, *rest = text.split(",")
     if first.strip() != "0":
         raise AddressError(f"directed route {quoted(text)} must begin with 0, the local port (as in 0,1,4)")
-    return DirectedAddress(tuple(_number(part, "directed route: port") for part in rest))
+    return DirectedAddress(tuple(parse_number(part, "directed route: port", error=AddressError) for part in rest))
 
 
 def parse_guid(text: str) -> GuidAddress:
@@ -114,13 +114,6 @@ def parse_guids(text: str) -> list[GuidAddress]:
     """Parse a set of GUIDs as `ibkeys.keys.guid.parse_guids` does. Raises AddressError."""
     try:
         return list(map(GuidAddress, guids.parse_guids(text)))
-    except EncodeError as error:
-        raise AddressError(str(error)) from error
-
-
-def _number(text: str, what: str) -> int:
-    try:
-        return parse_number(text, what)
     except EncodeError as error:
         raise AddressError(str(error)) from error
 

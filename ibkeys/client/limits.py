@@ -80,7 +80,7 @@ class Limits:
         A fraction is rounded up. A value of more than 12 digits becomes the largest number of 12 digits.
         """
         values = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        changed = {name: value for name, value in values.items() if value != getattr(Limits(), name)}
+        changed = {name: value for name, value in values.items() if value != getattr(NORMAL_LIMITS, name)}
         highest = 10**_MAX_DIGITS - 1
         return [f"{_option_name(name)}={math.ceil(min(value, highest))}" for name, value in changed.items()]
 
@@ -94,6 +94,8 @@ class Limits:
         return f"{_WORDS[name].format(getattr(self, name))} ({option} {advice})"
 
 
+NORMAL_LIMITS: Final = Limits()
+"""The limits unless the user sets others."""
 _WORDS: Final = {
     "nodes": "the sweep found {} nodes, its limit",
     "ports": "the sweep read {} switch ports, its limit",

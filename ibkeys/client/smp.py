@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ibkeys.client.address import DirectedAddress, LidAddress
 from ibkeys.client.in_flight import MAX_WINDOW
-from ibkeys.client.limits import Limits
+from ibkeys.client.limits import NORMAL_LIMITS, Limits
 from ibkeys.client.request import Destination, Envelope, Failure, Request
 from ibkeys.client.scheduler import Scheduler
 from ibkeys.client.statistics import Statistics
@@ -66,7 +66,7 @@ class SmpClient:
         self.port = port
         self.timing = timing or Timing()
         self._directed = Destination(PERMISSIVE_LID, self.timing.timeout, self.timing.retries)
-        self.limits = limits or Limits()
+        self.limits = limits or NORMAL_LIMITS
         self._scheduler = self._new_scheduler()
         self._limit_messages: dict[str, str] = {}
 
@@ -131,12 +131,6 @@ class SmpClient:
             self.timing.timeout,
             self.timing.retries if retries is None else retries,
         )
-
-    def get_along(
-        self, path: tuple[int, ...], attribute: type[Attribute], modifier: int, node: Hashable, m_key: MKey
-    ) -> Request:
-        """Return a SubnGet on the directed route *path*. *node* and *m_key*: as for `request`. Raises EncodeError."""
-        return self.gets_along(path, node, m_key).ask(attribute, modifier)
 
     def gets_along(self, path: tuple[int, ...], node: Hashable, m_key: MKey) -> Envelope:
         """Return the envelope of SubnGets to one agent on the directed route *path*; its `ask` returns each request.

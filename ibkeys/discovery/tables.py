@@ -45,7 +45,7 @@ def read_p_key_tables(ports: Sequence[Port], gets: Envelope) -> Task:
     for start in range(0, len(ports), group_size):
         group = ports[start : start + group_size]
         tables: list[SmpOutcome] = yield from _read_tables(
-            gets, PKeyTable, [p_key_modifier(port, 0) for port in group], blocks
+            gets, PKeyTable, [port.p_key_modifier(0) for port in group], blocks
         )
         for port, table in zip(group, tables, strict=True):
             if isinstance(table, IbkeysError):
@@ -58,11 +58,6 @@ def read_p_key_tables(ports: Sequence[Port], gets: Envelope) -> Task:
 def gets_to(client: SmpClient, port: Port) -> Envelope:
     """Return the envelope for Gets to the agent of *port*: on the route to it, with the M_Key of its end port."""
     return client.gets_along(port.agent_path, port.node, port.end_port.m_key)
-
-
-def p_key_modifier(port: Port, block: int) -> int:
-    """Return the AttributeModifier of one P_KeyTable block: on a switch the port is in bits 31..16 (IBA 14.2.5.7)."""
-    return (port.num << 16 | block) if port.is_external else block
 
 
 def read_guid_info(port: Port, gets: Envelope) -> Task:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ibkeys.client.smp import Route, SmpOutcome
-from ibkeys.discovery.tables import NOT_VIRTUALIZED, p_key_modifier
+from ibkeys.discovery.tables import NOT_VIRTUALIZED
 from ibkeys.errors import IbkeysError, ImpossibleValue, MadStatusError, Unreachable
 from ibkeys.fabric.open_port import OpenPort
 from ibkeys.fabric.readable_port import ReadablePort
@@ -106,7 +106,7 @@ class PortHandle(ReadablePort):
 
     def read_p_key_block(self, block: int) -> PKeyTable:
         """Get one block of 32 P_Keys. Raises NoReply, MadStatusError, SendRefused."""
-        return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
+        return PKeyTable(self.get(PKeyTable, self.port.p_key_modifier(block)))
 
     def read_p_keys(self) -> tuple[PKey, ...]:
         """Get the whole P_Key table: ceil(capacity / 32) Gets, after those of `check_arrival` and `read_capacity`.
@@ -119,7 +119,7 @@ class PortHandle(ReadablePort):
         capacity = self.read_capacity()
         if not capacity and self.port.is_end_port:
             raise ImpossibleValue(f"{self}: {NO_ENTRIES}")
-        request, node, key, first = self.fabric.client.request, self.port.node, self.m_key, p_key_modifier(self.port, 0)
+        request, node, key, first = self.fabric.client.request, self.port.node, self.m_key, self.port.p_key_modifier(0)
         blocks: Sequence[SmpOutcome] = self.fabric.client.ask(
             [
                 request(Method.GET, PKeyTable, first + block, self.route, node=node, m_key=key)

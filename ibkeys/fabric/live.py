@@ -27,7 +27,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
 from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
-from ibkeys.topology.find import candidates, find_port, find_ports, number_meant, pick
+from ibkeys.topology.find import candidates, find_port, find_ports, pick
 from ibkeys.topology.impossible_values import check_port_numbers
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.umad.port import UmadPort
@@ -324,7 +324,7 @@ class LiveFabric(OpenPort):
         ring = self.ring
         if self._own_was_asked or ring.for_all is not None or ring.ask_unproven:
             return
-        local = self.local()
+        local = self.umad.attributes()
         if not ring.key_of(local.port_guid).is_zero:
             return
         try:
@@ -351,7 +351,7 @@ class LiveFabric(OpenPort):
 
     def _choose(self, node: Node, port: Port, portnum: int | None, route: Route) -> PortHandle | None:
         """Return the handle for *portnum* if this route leads to it; None if a sweep must find its own route."""
-        num = number_meant(port, portnum)
+        num = port.number_meant(portnum)
         if num == port.num:
             port.path = node.path if isinstance(route, DirectedAddress) else None
             return PortHandle(self, port, route)

@@ -35,7 +35,7 @@ def parse_guid(text: str) -> int:
         text = text[20:]
     if _OF_SYSFS.fullmatch(text):
         text = text.replace(":", "")
-    number = int(text, 16) if _PLAIN.fullmatch(text) else _number(text)
+    number = int(text, 16) if _PLAIN.fullmatch(text) else parse_number(text, "GUID", error=_not_a_guid)
     if not 0 < number < 1 << 64:
         raise EncodeError(f"GUID {NOT_SHOWN if number else 0} is not a GUID: it must be 64 bits and not 0")
     return number
@@ -74,8 +74,5 @@ def is_spelled_as_guid(text: str) -> bool:
     return text.lower().startswith("0x") and len(text) > 6 and ":" not in text
 
 
-def _number(text: str) -> int:
-    try:
-        return parse_number(text, "GUID")
-    except EncodeError as error:
-        raise EncodeError(f"{error}; a GUID is 0x and hex digits, or the form of sysfs, 0002:c903:004e:22a1") from None
+def _not_a_guid(why: str) -> EncodeError:
+    return EncodeError(f"{why}; a GUID is 0x and hex digits, or the form of sysfs, 0002:c903:004e:22a1")

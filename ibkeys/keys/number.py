@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
-from ibkeys.errors import EncodeError
+from ibkeys.errors import EncodeError, IbkeysError
 from ibkeys.printable import shortened
 
 _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*")
@@ -27,23 +28,23 @@ def quoted(text: str) -> str:
     return NOT_SHOWN if looks_like_a_key(text) else shortened(text)
 
 
-def parse_number(text: str, what: str, bits: int = 64) -> int:
+def parse_number(text: str, what: str, bits: int = 64, error: Callable[[str], IbkeysError] = EncodeError) -> int:
     """Read ``0x...`` or a decimal number of at most *bits* bits. *what*: the name of the value, for error messages.
 
-    A leading zero (``010``) is refused, because C tools would read it as octal. Raises EncodeError with a hint; the
+    A leading zero (``010``) is refused, because C tools would read it as octal. Raises *error* with a hint; the
     message repeats *text* unless it looks like a key. Callers that expect a secret use `parse_secret_number`.
     """
     text = text.strip()
     if _NUMBER.fullmatch(text):
         value = int(text, 0) if len(text) < 100 else 1 << bits
         if value >> bits:
-            raise EncodeError(f"{what} {NOT_SHOWN if looks_like_a_key(text) else text} does not fit {bits} bits")
+            raise error(f"{what} {NOT_SHOWN if looks_like_a_key(text) else text} does not fit {bits} bits")
         return value
     if re.fullmatch(r"0[0-9]+", text):
         digits = text.lstrip("0") or "0"
         written = f"; write {digits} or 0x{digits}" if not looks_like_a_key(text) else ""
-        raise EncodeError(f"{what} {quoted(text)}: a leading zero means octal to other tools{written}")
-    raise EncodeError(f"{what} {quoted(text)} is not a number (0x... or decimal)")
+        raise error(f"{what} {quoted(text)}: a leading zero means octal to other tools{written}")
+    raise error(f"{what} {quoted(text)} is not a number (0x... or decimal)")
 
 
 def parse_secret_number(text: str, what: str, bits: int = 64) -> int:

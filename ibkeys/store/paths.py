@@ -77,12 +77,10 @@ def store_paths(
     memory. *keystore* and *journal*: paths of the user, which have precedence.
     """
     if simulated:
-        default = StorePaths(_beside(state, ".keys"), _beside(state, ".journal"), _beside(state, ".fingerprint"))
+        endings = ".keys", ".journal", ".fingerprint"
+        keys, changes, secret = (state.with_name(state.name + each) if state else None for each in endings)
+        default = StorePaths(keys, changes, secret)
     else:
         directory = default_directory()
         default = StorePaths(directory / KEYSTORE_NAME, directory / JOURNAL_NAME, directory / FINGERPRINT_NAME)
     return StorePaths(keystore or default.keystore, journal or default.journal, default.fingerprints, passphrase)
-
-
-def _beside(state: Path | None, suffix: str) -> Path | None:
-    return state.with_name(state.name + suffix) if state else None

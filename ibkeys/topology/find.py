@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddress, NameAddress
-from ibkeys.errors import AddressError, Unreachable, UsageError
+from ibkeys.errors import AddressError, Unreachable
 from ibkeys.printable import clean, counted
 from ibkeys.similar_names import did_you_mean_one_of, near_nodes, split_description
 from ibkeys.topology.impossible_values import check_port_numbers
@@ -115,7 +115,7 @@ def pick(
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)
     check_port_numbers(node, first)
-    port = node.port(number_meant(first, portnum))
+    port = node.port(first.number_meant(portnum))
     if not node.is_switch and port.path is None:
         raise Unreachable(
             f"port {port.num} of {node.description or hex(node.guid)!r}: no link of this subnet reaches it; "
@@ -157,19 +157,6 @@ def _on_route(fabric: SearchableFabric, path: tuple[int, ...]) -> Iterator[Port]
         node = port.node
     if port is not None:
         yield port.end_port
-
-
-def number_meant(reached: Port, portnum: int | None) -> int:
-    """Return the number of the port that *portnum* means on the node of the port *reached*. None means the port
-    *reached*, and so does 0 if the node is no switch.
-
-    Raises UsageError for a port that the node does not have.
-    """
-    node = reached.node
-    num = reached.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
-    if not 0 <= num <= node.num_ports:
-        raise UsageError(f"{reached}: there is no port {num}, the node has {counted(node.num_ports, 'port')}")
-    return num
 
 
 def _of_host(fabric: SearchableFabric, host: str) -> list[Node]:

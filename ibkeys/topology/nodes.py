@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
@@ -23,6 +24,7 @@ from ibkeys.mad.const import (
     PortState,
 )
 from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.printable import counted
 from ibkeys.topology.port_id import PortId, identity
 
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
@@ -184,6 +186,18 @@ class Port:
     def __post_init__(self) -> None:
         self.is_external = self.num != 0 and self.node.is_switch
 
+    def number_meant(self, portnum: int | None) -> int:
+        """Return the number of the port that *portnum* means on this port's node, which was reached at this port. None
+        means this port, and so does 0 if the node is no switch.
+
+        Raises UsageError for a port that the node does not have.
+        """
+        node = self.node
+        num = self.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
+        if not 0 <= num <= node.num_ports:
+            raise UsageError(f"{self}: there is no port {num}, the node has {counted(node.num_ports, 'port')}")
+        return num
+
     @property
     def is_end_port(self) -> bool:
         """Whether this is a port that owns an M_Key and a LID: a CA or router port, or port 0 of a switch."""
@@ -261,6 +275,10 @@ class Port:
             return int.from_bytes(self.node.info[_PARTITION_CAP]) if self.node.says_capacity else None
         raw = self.node.switch_info_raw
         return None if raw is None else int.from_bytes(raw[_ENFORCEMENT_CAP])
+
+    def p_key_modifier(self, block: int) -> int:
+        """Return the AttributeModifier of a block of P_KeyTable: on a switch the port is in bits 31..16 (14.2.5.7)."""
+        return self.num << 16 | block if self.is_external else block
 
     @property
     def p_keys(self) -> tuple[PKey, ...] | None:

@@ -196,7 +196,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ibkeys.Local]]:
         tried.append((backend, local))
         raise NoDevice("no such device")
 
-    monkeypatch.setattr(ibkeys, "open_port", open_port)
+    monkeypatch.setattr("ibkeys.opening.open_port", open_port)
     return tried
 
 

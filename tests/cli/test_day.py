@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import ibkeys
+from ibkeys import opening
 from ibkeys.sim.agents import mkey_check
 from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
+from ibkeys.umad.simulated import port_on
 from tests.cli.conftest import Result, run
 from tests.fabricsim import move_cable, subnet
 from tests.protectedsim import (
@@ -107,12 +107,7 @@ def armed(net: Subnet) -> None:
 @pytest.fixture
 def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subnet:
     made = subnet("two-switch")
-    opened = ibkeys.open
-
-    def open_here(_backend: str, **options: Any) -> Any:
-        return opened(made, **options)
-
-    monkeypatch.setattr(ibkeys, "open", open_here)
+    monkeypatch.setattr(opening, "open_port", lambda _backend, local: port_on(made, local.ca, local.port, local.at))
     (tmp_path / "partitions.conf").write_text("Default=0x7fff, ipoib : ALL=full;\n")
     return made
 

@@ -8,8 +8,7 @@ from typing import Any
 import click
 import pytest
 
-import ibkeys
-from ibkeys import errors
+from ibkeys import errors, opening
 from ibkeys.cli import exits
 from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Cli, run
 
@@ -132,7 +131,7 @@ def test_no_permission(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise errors.AccessDenied("mlx5_0 port 1: permission denied; run as root", 13)
 
-    monkeypatch.setattr(ibkeys, "open", refuse)
+    monkeypatch.setattr(opening, "open_port", refuse)
     result = cli("pkey-show")
     assert (result.code, result.error) == (3, "mlx5_0 port 1: permission denied; run as root")
 
@@ -218,14 +217,14 @@ def real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     (process / "environ").write_text(f"OSM_CACHE_DIR={cache}\0")
     monkeypatch.setattr("ibkeys.managers.opensm.process.PROC", tmp_path / "proc")
     monkeypatch.delenv("IBSIM_SOCKNAME", raising=False)
-    opened = ibkeys.open
+    opened = opening.fabric_at
 
-    def as_real(*words: Any, **options: Any) -> Any:
-        fabric = opened(*words, **options)
+    def as_real(*arguments: Any) -> Any:
+        fabric = opened(*arguments)
         fabric.is_simulated = False
         return fabric
 
-    monkeypatch.setattr(ibkeys, "open", as_real)
+    monkeypatch.setattr(opening, "fabric_at", as_real)
     return cache
 
 

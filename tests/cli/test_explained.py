@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import ibkeys
 from ibkeys import errors
 from ibkeys.cli import exits
 from tests.cli.conftest import TWO_SWITCH, Cli, run
@@ -21,7 +20,7 @@ def failing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
             f"Why it is so: {TYPED}.", "What else."
         )
 
-    monkeypatch.setattr(ibkeys, "open", fail)
+    monkeypatch.setattr("ibkeys.opening.fabric_at", fail)
     return cli
 
 

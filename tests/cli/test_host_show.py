@@ -292,7 +292,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, error: TransportError) -> None:
     def opened(*args: object, **settings: object) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(ibkeys, "open_port", opened)
+    monkeypatch.setattr("ibkeys.opening.open_port", opened)
 
 
 @pytest.mark.parametrize(

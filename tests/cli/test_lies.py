@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import ibkeys
+from ibkeys import opening
 from ibkeys.sim.nodes import SimPort
 from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.umad.simulated import port_on
 from tests.cli.conftest import Result, run
 from tests.discovery.routes import route_to, sides
 from tests.fabricsim import subnet
@@ -85,12 +85,7 @@ class Site:
         (folder / "new").touch(0o600)
         (folder / "new").write_text("0x5d1c27b90e6a4f38\n")
         (folder / "partitions.conf").write_text(POLICY)
-        opened = ibkeys.open
-
-        def open_here(_backend: str, **options: Any) -> Any:
-            return opened(net, **options)
-
-        patch.setattr(ibkeys, "open", open_here)
+        patch.setattr(opening, "open_port", lambda _backend, local: port_on(net, local.ca, local.port, local.at))
 
     def run(self, command: str) -> Result:
         words = [word.format(**self.words()) for word in command.split()]

@@ -226,7 +226,7 @@ def test_the_process_that_rolls_back_has_the_same_values_and_reads_no_site_file(
 @pytest.fixture
 def real(monkeypatch: pytest.MonkeyPatch) -> None:
     """A local port that is not simulated; its port GUID is `LOCAL_PORT`."""
-    monkeypatch.setattr(ibkeys, "open_port", lambda backend, local: AnsweringPort(EndlessFabric(2)))
+    monkeypatch.setattr("ibkeys.opening.open_port", lambda backend, local: AnsweringPort(EndlessFabric(2)))
 
 
 @pytest.mark.usefixtures("real")

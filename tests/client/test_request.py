@@ -32,7 +32,7 @@ def test_a_get_along_a_route_is_that_of_build_smp(path: tuple[int, ...], key: in
 @given(path=paths, key=keys, tid=st.integers(0, 2**32 - 2))
 def test_what_is_sent_differs_by_the_transaction_id_only(path: tuple[int, ...], key: int, tid: int) -> None:
     scheduler = Scheduler(first_tid=tid)
-    scheduler.submit(CLIENT.get_along(path, NodeInfo, 0, None, MKey(key)))
+    scheduler.submit(CLIENT.gets_along(path, None, MKey(key)).ask(NodeInfo, 0))
     [sent] = scheduler.to_send(0.0)
     wanted = build_smp(Method.GET, NodeInfo.attribute_id, path=path, m_key=key, transaction_id=tid + 1)
     assert sent == Outgoing(wanted, 0xFFFF, 250)
@@ -57,7 +57,7 @@ def test_the_retries_of_one_request_are_its_own() -> None:
 
 def test_a_modifier_a_route_and_a_key_that_do_not_fit_are_refused() -> None:
     with pytest.raises(EncodeError, match="AttributeModifier 0x100000000 does not fit"):
-        CLIENT.get_along((1,), NodeInfo, 1 << 32, None, NO_MKEY)
+        CLIENT.gets_along((1,), None, NO_MKEY).ask(NodeInfo, 1 << 32)
     with pytest.raises(EncodeError, match="a directed route of 64 hops; 63 is the maximum"):
         get_template((1,) * 64, 0)
     with pytest.raises(EncodeError, match="does not fit"):

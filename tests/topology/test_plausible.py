@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ibkeys
 from ibkeys.discovery.wanted import EVERYTHING
 from ibkeys.errors import IbkeysError, ImpossibleValue
 from ibkeys.fabric.snapshot import take_snapshot
@@ -133,7 +132,7 @@ def test_a_snapshot_keeps_the_error(kind: int, fields: dict[str, int], words: st
 
 
 def run_on(monkeypatch: pytest.MonkeyPatch, answer: Answer, *words: object) -> Result:
-    monkeypatch.setattr(ibkeys, "open", lambda *args, **options: Fabric(AnsweringPort(answer)))
+    monkeypatch.setattr("ibkeys.opening.fabric_at", lambda *arguments: Fabric(AnsweringPort(answer)))
     return run(*words, "--backend", "sim:")
 
 

@@ -12,7 +12,6 @@ from ibkeys.change.images import P_KEY_BLOCK, image_of
 from ibkeys.change.portinfo import without_key
 from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import Entries, differing_places
-from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.order import EnforcementStep, Phase
@@ -58,7 +57,7 @@ def table_image(target: PortTarget, block: int, before: Entries, after: Entries)
         empty = read[index] if index < len(read) and not read[index] & PARTITION_MASK else 0
         old.append(int(before[index]) if index in before else empty)
         new.append(int(after[index]) if index in after else 0 if index in before else empty)
-    modifier = p_key_modifier(target.port, block)
+    modifier = target.port.p_key_modifier(block)
     return image_of(target.port, "P_KeyTable", modifier, P_KEY_BLOCK.pack(*old), P_KEY_BLOCK.pack(*new))
 
 

@@ -12,7 +12,7 @@ from ibkeys.cli.completing.sources import set_completion
 from ibkeys.cli.exits import WRONG_USAGE
 from ibkeys.cli.help.common import GENERAL, CommonOption, by_section, named, section_of
 from ibkeys.cli.help.examples import examples_of
-from ibkeys.cli.site import SiteDefaults, refuse_unread_site
+from ibkeys.cli.site import SiteDefaults
 
 SHOWS_ALL: Final = f"{__name__}.all"
 """Key in the ``meta`` of click's context: whether the help lists the common options too."""
@@ -59,12 +59,10 @@ class Command(click.Command):
         """
         ctx.default_map = cast("MutableMapping[str, Any]", SiteDefaults(ctx, self.reports_site))  # click only reads it
         try:
-            rest = super().parse_args(ctx, args)
+            return super().parse_args(ctx, args)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             raise
-        refuse_unread_site(ctx)
-        return rest
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help text, then the examples as they are typed: their lines are never broken."""

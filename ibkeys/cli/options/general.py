@@ -29,7 +29,7 @@ _color: Final = shared(
     type=click.Choice(colour.WISHES),
     default="auto",
     expose_value=False,
-    callback=lambda ctx, _param, wish: colour.set_colours(ctx, wish),
+    callback=colour.set_colours,
     help="Colour of severities, changes and verdicts.  [default: auto, on a terminal]",
 )
 

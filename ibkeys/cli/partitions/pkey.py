@@ -21,7 +21,7 @@ from ibkeys.cli.screen.lines import fold_text
 from ibkeys.cli.showing import NAME_TITLES, PortListing, finish, name_cells, read_port_listing, write_unreached
 from ibkeys.cli.sm.policy import policy_if_known
 from ibkeys.cli.types import parse_p_key
-from ibkeys.errors import EncodeError, TransportError, UsageError
+from ibkeys.errors import TransportError, UsageError
 from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey, entry_documents
 from ibkeys.printable import counted, named
@@ -272,10 +272,7 @@ def parse_entries(words: Sequence[str]) -> dict[int, PKey]:
         number, equals, key = word.partition("=")
         if not equals:
             raise UsageError(f"{quoted(word)} is not an INDEX=PKEY, as in 3=0x8010 (3= clears entry 3)")
-        try:
-            index = parse_number(number, "index", 16)
-        except EncodeError as error:
-            raise UsageError(str(error)) from None
+        index = parse_number(number, "index", 16, UsageError)
         if index in entries:
             raise UsageError(f"index {index} is given twice")
         entries[index] = parse_p_key(key) if key else EMPTY

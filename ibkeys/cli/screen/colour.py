@@ -68,12 +68,12 @@ def plain(text: str) -> str:
     return click.unstyle(text) if _ESCAPE in text else text
 
 
-def set_colours(context: click.Context, wish: Wish = "auto") -> None:
-    """Set whether the command of *context* writes colours.
+def set_colours(context: click.Context, _param: click.Parameter, wish: Wish) -> None:
+    """Set whether the command of *context* writes colours: the callback of --color.
 
     ``auto``: as environment variables say, else on a terminal only.
     """
-    context.color = {"always": True, "never": False, "auto": _wanted_by_environment()}[wish]
+    context.color = {"always": True, "never": False, "auto": None}[wish]
 
 
 def _wanted_by_environment() -> bool | None:
@@ -92,4 +92,6 @@ def _wanted_by_environment() -> bool | None:
 def _is_wanted(stream: TextIO) -> bool:
     context = click.get_current_context(silent=True)
     color = context.color if context is not None else None
+    if color is None:
+        color = _wanted_by_environment()
     return stream.isatty() if color is None else color

@@ -70,14 +70,12 @@ def _columns_of(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def fold_text(text: str, width: int | None, hang: int | None = None) -> str:
-    """Return *text* with its lines folded to *width* columns; unchanged if *width* is None.
+def fold_text(text: str, width: int, hang: int | None = None) -> str:
+    """Return *text* with its lines folded to *width* columns.
 
     *hang*: how many blanks each continuation begins with. None: it begins where the last column of the line begins, if
     the line has columns with at least two blanks between them; else two columns to the right of the line's beginning.
     """
-    if width is None:
-        return text
     return "\n".join(each for line in text.split("\n") for each in _fold_line(line, width, hang))
 
 

@@ -8,4 +8,3 @@ from ibkeys.cli.site.defaults import SiteDefaults as SiteDefaults
 from ibkeys.cli.site.defaults import fixed_method as fixed_method
 from ibkeys.cli.site.defaults import most_unrehearsed as most_unrehearsed
 from ibkeys.cli.site.defaults import refuse_other_subnet as refuse_other_subnet
-from ibkeys.cli.site.defaults import refuse_unread_site as refuse_unread_site

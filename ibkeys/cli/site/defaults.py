@@ -101,15 +101,6 @@ def problems_of(context: click.Context) -> list[FileFormatError]:
     return list(context.meta.get(_PROBLEMS, {}).values())
 
 
-def refuse_unread_site(context: click.Context) -> None:
-    """Raise UsageError if --site is typed, with a file, in a command that reads no site file."""
-    if context.get_parameter_source("site") is not ParameterSource.COMMANDLINE:
-        return
-    why = _why_not_read(context)
-    if why is not None and _text_of(context, "site") != NO_FILE:
-        raise UsageError(f"{why}: omit --site")
-
-
 def refuse_other_subnet(port_guid: int) -> None:
     """Raise Refused if the site file is for another subnet, and a value from it that is used depends on the subnet.
 
@@ -134,30 +125,23 @@ def refuse_other_subnet(port_guid: int) -> None:
 
 
 def _read(context: click.Context) -> SiteFile | None:
-    if "site" not in context.params or _why_not_read(context) is not None:
+    """Return the site file; None if the command reads none. Raises UsageError if one is typed nevertheless."""
+    # While click parses, it marks a missing value by an object of its own, which is no text.
+    given = {each: value for each, value in context.params.items() if isinstance(value, str)}
+    name = given.get("site")
+    if "site" not in context.params or name == NO_FILE:
+        return None
+    why_not = ""
+    if "snapshot" in given:
+        why_not = "--from reads a file, and no site file"
+    elif given.get("backend", "").startswith("sim:"):
+        why_not = "no site file is read for a simulated subnet"
+    if why_not and name is not None and context.get_parameter_source("site") is ParameterSource.COMMANDLINE:
+        raise UsageError(f"{why_not}: omit --site")
+    if why_not:
         return None
     from ibkeys.cli.site import file
 
-    name = _text_of(context, "site")
-    if name == NO_FILE or (
-        name is None and (own_simulated_host() is not None or not os.path.lexists(file.DEFAULT_SITE))
-    ):
+    if name is None and (own_simulated_host() is not None or not os.path.lexists(file.DEFAULT_SITE)):
         return None
     return file.read_site(file.DEFAULT_SITE if name is None else Path(name))
-
-
-def _why_not_read(context: click.Context) -> str | None:
-    if _text_of(context, "snapshot") is not None:
-        return "--from reads a file, and no site file"
-    if (_text_of(context, "backend") or "").startswith("sim:"):
-        return "no site file is read for a simulated subnet"
-    return None
-
-
-def _text_of(context: click.Context, parameter: str) -> str | None:
-    """Return the text that is the value of an option; None if it has no value.
-
-    While click parses, it marks a missing value by an object of its own.
-    """
-    value = context.params.get(parameter)
-    return value if isinstance(value, str) else None

@@ -13,7 +13,6 @@ from typing import Final
 from ibkeys.client.address import DirectedAddress
 from ibkeys.client.request import Request
 from ibkeys.client.smp import Task
-from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused
 from ibkeys.mad.attributes import PKeyTable, PortInfo
 from ibkeys.mad.const import Method
@@ -98,7 +97,7 @@ class LeaseStarter:
         """Task: read the first block of P_Keys and write the same bytes, without a key."""
         port = hiding.port
         path = port.agent_path
-        route, modifier = DirectedAddress(path), p_key_modifier(port, 0)
+        route, modifier = DirectedAddress(path), port.p_key_modifier(0)
         try:
             block: bytes = yield self._gets.client.request(Method.GET, PKeyTable, modifier, route)
         except IbkeysError:

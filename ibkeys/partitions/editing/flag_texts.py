@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.arguments import given
-from ibkeys.errors import EncodeError, UsageError
+from ibkeys.errors import UsageError
 from ibkeys.keys.number import parse_number, quoted
 from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS
 
@@ -109,10 +109,7 @@ def _not_among(option: str, text: str, known: str) -> UsageError:
 
 
 def _number(option: str, text: str, least: int, most: int) -> int:
-    try:
-        value = parse_number(text, given(option), 32)
-    except EncodeError as error:
-        raise UsageError(str(error)) from None
+    value = parse_number(text, given(option), 32, UsageError)
     if not least <= value <= most:
         raise UsageError(f"{given(option)}: {quoted(text)} is not a number from {least} to {most}, or {DEFAULT}")
     return value
