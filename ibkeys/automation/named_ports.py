@@ -8,7 +8,6 @@ from typing import Final, cast
 
 from ibkeys.change.consent import Objection
 from ibkeys.client.address import parse_guid
-from ibkeys.errors import UsageError
 from ibkeys.grouping import grouped
 from ibkeys.keys.guid import is_set_of_guids, is_spelled_as_guid
 from ibkeys.partitions.editing.changes import KnownPorts
@@ -19,7 +18,7 @@ from ibkeys.topology.directory import Directory, require_distinct
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.nodes import Port
-from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
+from ibkeys.topology.shared_guids import refuse_uncertain
 
 KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
 
@@ -58,7 +57,7 @@ def look_up(topology: Topology, words: Sequence[str]) -> PortsOfWords:
     ports = directory.find_all(word for word in names if word not in absent)
     for listed in ports.values():
         require_distinct(listed)
-    _refuse_uncertain(directory, [port for listed in ports.values() for port in listed])
+    refuse_uncertain((port for listed in ports.values() for port in listed), topology)
     guids = {word: [port.guid for port in listed] for word, listed in ports.items()}
     return PortsOfWords(
         guids | {word: [guid] for word, guid in absent.items()},
@@ -114,19 +113,6 @@ def unread_in(topology: Topology) -> list[str]:
 def _nobody_has(guids: Iterable[int]) -> list[str]:
     names = [f"0x{guid:016x}" for guid in guids]
     return [f"{named(names)}: no port that was read has this GUID"] if names else []
-
-
-def _refuse_uncertain(directory: Directory, ports: Sequence[Port]) -> None:
-    shared = shared_port_guids(directory.ports)
-    for port in ports:
-        if not port.guid:
-            raise UsageError(f"{port}: its port GUID could not be read, and a policy names ports by it")
-        doubt = directory.fabric.doubtful.get(port)
-        others = others_that_show_it(port, shared)
-        if doubt or others:
-            raise UsageError(
-                f"{port}: its port GUID 0x{port.guid:016x} is not certain: {doubt or f'{others} show it too'}"
-            )
 
 
 def _notes_on_selected(ports: dict[str, list[Port]], names: FoldedNames) -> Iterator[str]:

@@ -72,11 +72,16 @@ def passing(holds: int, check: InboundCheck) -> int:
 
 
 def forms_in(port: Port) -> dict[int, int]:
-    """Return the partitions of a P_Key table, each with the forms in it."""
+    """Return the partitions of a port's P_Key table, each with the forms in it."""
+    return forms_of(key for _, key in port.occupied or ())
+
+
+def forms_of(keys: Iterable[int]) -> dict[int, int]:
+    """Return the partitions of P_Keys, each with the forms in it; empty entries are left out."""
     forms: dict[int, int] = {}
-    for _, key in port.occupied or ():
-        partition = key & PARTITION_MASK
-        forms[partition] = forms.get(partition, 0) | form(key)
+    for key in keys:
+        if partition := key & PARTITION_MASK:
+            forms[partition] = forms.get(partition, 0) | form(key)
     return forms
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from ibkeys.keys.pkey import PARTITION_MASK, InboundCheck
-from ibkeys.reach.forms import PortForms, Standing, form, forms_passing_port
+from ibkeys.keys.pkey import InboundCheck
+from ibkeys.reach.forms import PortForms, Standing, forms_of, forms_passing_port
 from ibkeys.rehearse.tables import PortTables, Tables, tables_of_port
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
@@ -140,13 +140,13 @@ class _Pairs:
         inbound = outbound = None
         if leaf is not None:
             at_leaf = self._tables[leaf]
-            forms = _forms_in(at_leaf.p_keys)
+            forms = forms_of(at_leaf.p_keys)
             inbound, outbound = (forms if on else None for on in at_leaf.enforcement)
         self._forms[end] = {
             partition: forms_passing_port(
                 Standing(holds, _at(inbound, partition), _at(outbound, partition)), self._check
             )
-            for partition, holds in _forms_in(self._tables[key].p_keys).items()
+            for partition, holds in forms_of(self._tables[key].p_keys).items()
         }
         for partition, forms_here in self._forms[end].items():
             members = self._members.setdefault(partition, {})
@@ -155,15 +155,6 @@ class _Pairs:
 
 def _at(forms: dict[int, int] | None, partition: int) -> int | None:
     return None if forms is None else forms.get(partition, 0)
-
-
-def _forms_in(p_keys: Iterable[int]) -> dict[int, int]:
-    """Return the partitions of a table, each with the forms in it."""
-    found: dict[int, int] = {}
-    for key in p_keys:
-        if partition := key & PARTITION_MASK:
-            found[partition] = found.get(partition, 0) | form(key)
-    return found
 
 
 class TableWatch:

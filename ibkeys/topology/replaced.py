@@ -23,7 +23,7 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.moves import Move
 from ibkeys.topology.nodes import LinkEnd, Node, Port
 from ibkeys.topology.recabling import what_moved
-from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
+from ibkeys.topology.shared_guids import refuse_uncertain
 
 OLD_ANSWERS: Final = "old-answers"
 """The name of the refusal to replace a node that is still there."""
@@ -203,7 +203,7 @@ def replace_by(
     """
     new = ports[0].node
     _refuse_present(former, now)
-    _refuse_uncertain(ports, now)
+    refuse_uncertain(ports, now)
     if former.node is not None and former.node.type != new.type:
         raise UsageError(
             f"{former} was a {former.node.type_name}, and 0x{new.guid:016x} is a {new.type_name}: "
@@ -244,18 +244,6 @@ def _refuse_present(former: FormerNode, now: Topology) -> None:
             f"nothing was changed: {former} was not replaced, for 0x{guid:016x} is alias GUID {index} of {port}",
             OLD_ANSWERS,
         )
-
-
-def _refuse_uncertain(ports: Sequence[Port], now: Topology) -> None:
-    shared = shared_port_guids(now.end_ports())
-    for port in ports:
-        if not port.guid:
-            raise UsageError(f"{port}: its port GUID could not be read, and a policy names ports by it")
-        doubt, others = now.doubtful.get(port), others_that_show_it(port, shared)
-        if doubt or others:
-            raise UsageError(
-                f"{port}: its port GUID 0x{port.guid:016x} is not certain: {doubt or f'{others} show it too'}"
-            )
 
 
 def _doubts(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli.changing import writer_of
@@ -60,6 +61,16 @@ class RequestedOperation:
         record = self.target.record
         name = f"operation {record.id} ({record.command})"
         refuse_given(options, f"{name} {why}")
+
+    def close_record(self, path: Path | None) -> str:
+        """End the record of the operation in the journal *path*, and return its name in words."""
+        from ibkeys.store.journal import Journal
+
+        record = self.target.record
+        with Journal(path) as journal:
+            journal.end_undos(record.id)
+            journal.set_state(record.id, "undone")
+        return f"operation {record.id} ({record.command})"
 
     def run_request(self, opensm: OpensmOptions, confirm_within: int | None = None) -> RunRequest:
         """Return the request to resume or undo a run of M_Keys.

@@ -131,18 +131,9 @@ def _refuse_ended(record: OperationRecord) -> None:
 
 def _end_earlier(requested: RequestedOperation) -> int:
     """Close a run of M_Keys after which another run began; return the exit code. Only the journal is written."""
-    from ibkeys.store.journal import Journal
-
-    record = requested.target.record
-    _refuse_ended(record)
-
-    def close() -> str:
-        with Journal(journal_of(requested.command_options.where)) as journal:
-            journal.end_undos(record.id)
-            journal.set_state(record.id, "undone")
-        return f"operation {record.id} ({record.command})"
-
-    return changing.end_record(requested.command_options.consent, close)
+    _refuse_ended(requested.target.record)
+    given = requested.command_options
+    return changing.end_record(given.consent, lambda: requested.close_record(journal_of(given.where)))
 
 
 def _resume_partitions(requested: RequestedOperation, choices: _ResumeOptions) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli.changing import MissingPorts, change, end_overtaken, writer_of
@@ -38,17 +39,12 @@ def end_record(requested: RequestedOperation) -> int:
     """End the record of the operation, and return the exit code. Raises UsageError if there is no reason to end it, and
     Refused without confirmation."""
     from ibkeys.automation.values import why_it_may_end
-    from ibkeys.store.journal import Journal
 
     record, given = requested.target.record, requested.command_options
-    with open_fabric(given.where, changing=True) as fabric:
-
-        def close() -> str:
-            with Journal(fabric.stores.journal) as journal:
-                journal.end_undos(record.id)
-                journal.set_state(record.id, "undone")
-            return f"operation {record.id} ({record.command})"
-
-        with writer_of(fabric, record.command, given.consent, record.id) as writer:
-            why = why_it_may_end(writer, record)
-            return end_overtaken(given.consent, why, close, f"operation {record.id}: `ibkeys resume {record.id}`")
+    with (
+        open_fabric(given.where, changing=True) as fabric,
+        writer_of(fabric, record.command, given.consent, record.id) as writer,
+    ):
+        why = why_it_may_end(writer, record)
+        close = partial(requested.close_record, fabric.stores.journal)
+        return end_overtaken(given.consent, why, close, f"operation {record.id}: `ibkeys resume {record.id}`")
