@@ -79,7 +79,7 @@ class ThroughOpenSM:
 
 
 @dataclass(frozen=True, slots=True)
-class ThroughUFM:
+class ThroughUFM(UfmLogin):
     """The method through UFM's REST interface, for partitions only.
 
     ``url``: the base URL of UFM; "" for the URL that the operation began with. ``token_file``: the file with the access
@@ -87,13 +87,6 @@ class ThroughUFM:
     ``proxy``: a URL. ``wait``: as in `ThroughOpenSM`.
     """
 
-    url: str = ""
-    token_file: str | None = None
-    certificate: str | None = None
-    private_key: str | None = None
-    trusted: str | None = None
-    verifies: bool = True
-    proxy: str | None = None
     wait: float = WAIT
     name = "ufm"
 
@@ -103,8 +96,7 @@ class ThroughUFM:
 
     def open(self, url: str, warn: Callable[[str], None]) -> Ufm:
         """Return the UFM at *url*; see `open_ufm`."""
-        files = self.token_file, self.certificate, self.private_key, self.trusted
-        return open_ufm(url, UfmLogin(*files, self.verifies, self.proxy), _NAMES, warn)
+        return open_ufm(url, self, _NAMES, warn)
 
 
 ChangeMethod = Direct | ThroughOpenSM | ThroughUFM

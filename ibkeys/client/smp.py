@@ -118,8 +118,8 @@ class SmpClient:
         by default those of ``timing``. A Set needs 0, because it must not be repeated before a Get has shown whether it
         arrived. Raises EncodeError.
         """
-        if data is _NO_DATA and method == GET and isinstance(route, DirectedAddress):
-            get = self.gets_along(route.path, node, m_key).ask(attribute, modifier)
+        if data is _NO_DATA and method == GET:
+            get = self.gets_to(route, node, m_key).ask(attribute, modifier)
             if retries is not None:
                 get.retries = retries
             return get
@@ -132,13 +132,18 @@ class SmpClient:
             self.timing.retries if retries is None else retries,
         )
 
-    def gets_along(self, path: tuple[int, ...], node: Hashable, m_key: MKey) -> Envelope:
-        """Return the envelope of SubnGets to one agent on the directed route *path*; its `ask` returns each request.
+    def gets_to(self, route: Route | tuple[int, ...], node: Hashable, m_key: MKey) -> Envelope:
+        """Return the envelope of SubnGets to one agent; its `ask` returns each request.
 
-        *node* and *m_key*: as for `request`. Raises EncodeError.
+        *route*: the address of the agent, or the path of a directed route. *node* and *m_key*: as for `request`. Raises
+        EncodeError.
         """
-        mad = get_template(path, m_key.reveal())
-        return Envelope(path if node is None else node, mad, self._directed)
+        if isinstance(route, LidAddress):
+            mad = build_smp(GET, 0, m_key=m_key.reveal())
+            to_lid = Destination(route.lid, self.timing.timeout, self.timing.retries)
+            return Envelope(route if node is None else node, mad, to_lid)
+        path = route if isinstance(route, tuple) else route.path
+        return Envelope(path if node is None else node, get_template(path, m_key.reveal()), self._directed)
 
     def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None, *, probing: bool = False) -> None:
         """Run tasks to their end. A task may start others with `start`. Raises the exceptions that tasks do not catch,

@@ -140,7 +140,7 @@ class PortReader:
         A port hides its key at level 1 if the key in the Get was wrong. It counts no violation for that.
         """
         for other in self.ring.others_for(port.guid, port.m_key):
-            info: bytes = yield self.client.gets_along(port.agent_path, port.node, other).ask(PortInfo, port.num)
+            info: bytes = yield self.client.gets_to(port.agent_path, port.node, other).ask(PortInfo, port.num)
             if PortInfo(info).m_key:
                 port.info, port.m_key = info, other
                 return

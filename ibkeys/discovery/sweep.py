@@ -96,7 +96,7 @@ class Sweep:
             if not self.provokes:
                 own = NodeInfo(info)
                 num = own.local_port_num if own.node_type != NodeType.SWITCH else 0
-                self._reader.own_info = yield self.client.gets_along((), None, key).ask(PortInfo, num)
+                self._reader.own_info = yield self.client.gets_to((), None, key).ask(PortInfo, num)
                 check_own_port(local, PortInfo(self._reader.own_info))
         else:
             info, key = yield from self._ask((), local.port_guid, key)
@@ -141,7 +141,7 @@ class Sweep:
         attempts = self.ring.attempts(guid, key, retries)
         withheld = self.ring.withheld(guid, key)
         if len(attempts) == retries + 1 and len(set(attempts)) == 1 and not withheld:
-            only = self.client.gets_along(path, None, key).ask(NodeInfo)
+            only = self.client.gets_to(path, None, key).ask(NodeInfo)
             only.retries = retries
             return (yield only), key
         last: IbkeysError = NoReply("")

@@ -57,7 +57,7 @@ def read_p_key_tables(ports: Sequence[Port], gets: Envelope) -> Task:
 
 def gets_to(client: SmpClient, port: Port) -> Envelope:
     """Return the envelope for Gets to the agent of *port*: on the route to it, with the M_Key of its end port."""
-    return client.gets_along(port.agent_path, port.node, port.end_port.m_key)
+    return client.gets_to(port.agent_path, port.node, port.end_port.m_key)
 
 
 def read_guid_info(port: Port, gets: Envelope) -> Task:

@@ -122,7 +122,7 @@ class UnprovenPlaces:
         """Task: identify the node behind *near* without SMPs to it, and query it once if it is not a protected port."""
         path = near.node.path if near.node.is_switch else ()
         try:
-            near.info = yield self.client.gets_along(path, near.node, near.end_port.m_key).ask(PortInfo, near.num)
+            near.info = yield self.client.gets_to(path, near.node, near.end_port.m_key).ask(PortInfo, near.num)
         except IbkeysError as error:
             self._unasked[near] = LinkProof(False, None, f"the port before it could not be read again: {error}")
             return

@@ -13,7 +13,7 @@ from ibkeys.fabric.readable_port import ReadablePort
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import Attribute, NodeInfo, PKeyTable, PortInfo, SwitchInfo
-from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.impossible_values import NO_ENTRIES
 from ibkeys.topology.nodes import Port
@@ -119,13 +119,10 @@ class PortHandle(ReadablePort):
         capacity = self.read_capacity()
         if not capacity and self.port.is_end_port:
             raise ImpossibleValue(f"{self}: {NO_ENTRIES}")
-        request, node, key, first = self.fabric.client.request, self.port.node, self.m_key, self.port.p_key_modifier(0)
-        blocks: Sequence[SmpOutcome] = self.fabric.client.ask(
-            [
-                request(Method.GET, PKeyTable, first + block, self.route, node=node, m_key=key)
-                for block in range(-(-capacity // P_KEYS_PER_BLOCK))
-            ]
-        )
+        client, first = self.fabric.client, self.port.p_key_modifier(0)
+        modifiers = range(first, first - (-capacity // P_KEYS_PER_BLOCK))
+        gets = client.gets_to(self.route, self.port.node, self.m_key)
+        blocks: Sequence[SmpOutcome] = client.ask(gets.ask_each(PKeyTable, modifiers)) if modifiers else ()
         for outcome in blocks:
             if isinstance(outcome, IbkeysError):
                 raise outcome

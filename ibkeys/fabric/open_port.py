@@ -58,7 +58,9 @@ class OpenPort(Closing):
 
         *retries*: attempts after the first, by default those of ``client.timing``.
         """
-        request = self.client.request(Method.GET, attribute, modifier, route, m_key=key, retries=retries)
+        request = self.client.gets_to(route, None, key).ask(attribute, modifier)
+        if retries is not None:
+            request.retries = retries
         data: bytes = self.client.ask(request)
         return data
 

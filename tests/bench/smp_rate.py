@@ -30,7 +30,7 @@ def main() -> None:
     with open_port() as port:
         client = SmpClient(port)
         start = time.perf_counter()
-        agents = [client.gets_along(path, None, NO_MKEY) for path in paths]
+        agents = [client.gets_to(path, None, NO_MKEY) for path in paths]
         client.run(ask(gets, share) for gets in agents for _ in range(TASKS))
         seconds = time.perf_counter() - start
     print(seconds * count / client.statistics.replies)

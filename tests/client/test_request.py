@@ -25,14 +25,14 @@ keys = st.integers(0, 2**64 - 1)
 
 @given(path=paths, key=keys, modifier=st.integers(0, 2**32 - 1))
 def test_a_get_along_a_route_is_that_of_build_smp(path: tuple[int, ...], key: int, modifier: int) -> None:
-    request = CLIENT.gets_along(path, "node", MKey(key)).ask(PKeyTable, modifier)
+    request = CLIENT.gets_to(path, "node", MKey(key)).ask(PKeyTable, modifier)
     assert request.mad == build_smp(Method.GET, PKeyTable.attribute_id, modifier, path=path, m_key=key)
 
 
 @given(path=paths, key=keys, tid=st.integers(0, 2**32 - 2))
 def test_what_is_sent_differs_by_the_transaction_id_only(path: tuple[int, ...], key: int, tid: int) -> None:
     scheduler = Scheduler(first_tid=tid)
-    scheduler.submit(CLIENT.gets_along(path, None, MKey(key)).ask(NodeInfo, 0))
+    scheduler.submit(CLIENT.gets_to(path, None, MKey(key)).ask(NodeInfo, 0))
     [sent] = scheduler.to_send(0.0)
     wanted = build_smp(Method.GET, NodeInfo.attribute_id, path=path, m_key=key, transaction_id=tid + 1)
     assert sent == Outgoing(wanted, 0xFFFF, 250)
@@ -49,7 +49,7 @@ def test_a_request_of_a_whole_mad_keeps_every_byte_but_the_transaction_id(mad: b
 
 
 def test_the_retries_of_one_request_are_its_own() -> None:
-    gets = CLIENT.gets_along((1,), None, NO_MKEY)
+    gets = CLIENT.gets_to((1,), None, NO_MKEY)
     once = gets.ask(NodeInfo)
     once.retries = 0
     assert gets.ask(NodeInfo).retries == 1
@@ -57,7 +57,7 @@ def test_the_retries_of_one_request_are_its_own() -> None:
 
 def test_a_modifier_a_route_and_a_key_that_do_not_fit_are_refused() -> None:
     with pytest.raises(EncodeError, match="AttributeModifier 0x100000000 does not fit"):
-        CLIENT.gets_along((1,), None, NO_MKEY).ask(NodeInfo, 1 << 32)
+        CLIENT.gets_to((1,), None, NO_MKEY).ask(NodeInfo, 1 << 32)
     with pytest.raises(EncodeError, match="a directed route of 64 hops; 63 is the maximum"):
         get_template((1,) * 64, 0)
     with pytest.raises(EncodeError, match="does not fit"):

@@ -51,7 +51,7 @@ def test_gets_and_sets_along_one_route_are_for_one_node() -> None:
     with port_on(subnet("two-switch")) as port:
         client, route = SmpClient(port), DirectedAddress(PATH)
         asked = [client.request(method, NodeInfo, 0, route) for method in (Method.GET, Method.SET)]
-        asked.append(client.gets_along(PATH, None, NO_MKEY).ask(NodeInfo))
+        asked.append(client.gets_to(PATH, None, NO_MKEY).ask(NodeInfo))
     assert len({each.envelope.node for each in asked}) == 1
 
 

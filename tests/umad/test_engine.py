@@ -318,7 +318,7 @@ def test_a_client_gets_each_block_of_a_table_among_hostile_answers(wire: Wire, m
 
     mocker.patch.object(wire.port, "send", echo)
     client = SmpClient(wire.port, Timing(timeout=0.25, retries=0))
-    gets = client.gets_along((1, 2), "node", MKey(7))
+    gets = client.gets_to((1, 2), "node", MKey(7))
 
     assert client.ask(gets.ask_each(PKeyTable, range(10))) == [number.to_bytes(4) + block[4:] for number in range(10)]
     assert client.statistics.replies == 10

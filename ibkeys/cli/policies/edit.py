@@ -72,9 +72,7 @@ def partition_add(
 
     target = parse_partition(partition)
     source = parse_partition(out_of) if out_of is not None else None
-    return carry_out(
-        added(target, members.full, members.limited, flags.texts(), source, words), PARTITION_ADD, command_options
-    )
+    return carry_out(added(target, members.full, members.limited, flags, source, words), PARTITION_ADD, command_options)
 
 
 @command("partition-remove")

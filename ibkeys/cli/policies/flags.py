@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import click
 
@@ -11,8 +11,8 @@ from ibkeys.partitions.editing.flag_texts import DEFMEMBERS, FlagTexts
 
 
 @dataclass(frozen=True, slots=True)
-class FlagOptions:
-    """The flags as they were typed; None for one that was not. ``default`` removes a flag."""
+class FlagOptions(FlagTexts):
+    """The flags as they were typed."""
 
     ipoib: bool | None = options.field("--ipoib/--no-ipoib", env=False, default=None, help="Make the group for IPoIB.")
     mtu: str | None = options.field("--mtu", env=False, metavar="BYTES", help="MTU of the group: 256 to 4096.")
@@ -32,7 +32,3 @@ class FlagOptions:
 
     mgid: tuple[str, ...] = options.repeated_field("--mgid", "GID", "Add this multicast group to the partition.")
     without_mgid: tuple[str, ...] = options.repeated_field("--without-mgid", "GID", "Remove this multicast group.")
-
-    def texts(self) -> FlagTexts:
-        """Return the options as texts, not yet parsed."""
-        return FlagTexts(**{each.name: getattr(self, each.name) for each in fields(self)})

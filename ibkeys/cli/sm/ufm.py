@@ -93,6 +93,7 @@ def open_ufm(name: str, ufm_options: UfmOptions) -> Ufm:
         raise UsageError(f"--ufm-token takes @FILE: {where} is not a safe place for a token")
     token_file = token[1:] if token is not None else None
     login_data = login.UfmLogin(
+        name,
         token_file,
         ufm_options.ufm_cert,
         ufm_options.ufm_key,

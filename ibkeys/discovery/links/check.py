@@ -123,7 +123,7 @@ class LinkCheck:
         path = near.node.path if near.node.is_switch else ()
         key = self._ring.for_found(near, self._topology)
         # A new object as *node* of each request: the scheduler would send nothing to a node that was silent before.
-        request = self._client.gets_along(path, object(), key).ask(PortInfo, near.num)
+        request = self._client.gets_to(path, object(), key).ask(PortInfo, near.num)
         try:
             info: bytes = yield request
         except IbkeysError as error:

@@ -159,7 +159,7 @@ class LinkProver:
         table = self._tables.get((switch, block))
         if table is None:
             key = switch.port(0).m_key
-            table = yield self._client.gets_along(switch.path, switch, key).ask(LinearForwardingTable, block)
+            table = yield self._client.gets_to(switch.path, switch, key).ask(LinearForwardingTable, block)
             self._tables[switch, block] = table
         return table
 

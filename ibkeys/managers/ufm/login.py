@@ -14,9 +14,10 @@ from ibkeys.secret_files import read_secret_file, read_token
 
 @dataclass(frozen=True, slots=True)
 class UfmLogin:
-    """The credentials and settings for a connection to UFM, as in `UfmAccess`, but with ``token_file``, the path of the
-    file with the token, in place of the token."""
+    """The URL, credentials and settings for a connection to UFM, as in `UfmAccess`, but with ``token_file``, the path
+    of the file with the token, in place of the token."""
 
+    url: str = ""
     token_file: str | None = None
     certificate: str | None = None
     private_key: str | None = None

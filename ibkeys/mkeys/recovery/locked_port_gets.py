@@ -79,7 +79,7 @@ class LockedPortGets:
 
     def node_info_request(self, path: tuple[int, ...]) -> Request:
         """Return a Get(NodeInfo) without a key along a route."""
-        return self.client.gets_along(path, None, NO_MKEY).ask(NodeInfo)
+        return self.client.gets_to(path, None, NO_MKEY).ask(NodeInfo)
 
     def read_silent_port(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:
         """Task: send a Get(NodeInfo) with *key* to a silent port again, and note whether it answered."""
