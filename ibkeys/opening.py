@@ -16,7 +16,6 @@ from ibkeys.errors import StoreError, UsageError
 from ibkeys.mkeys.key_sources import Keys, SaAccess, load_ring
 from ibkeys.printable import counted, named
 from ibkeys.scripting import Fabric
-from ibkeys.store.keystore.sealing import Passphrase
 from ibkeys.store.paths import StorePaths, store_paths
 from ibkeys.topology.names.node_names import read_node_name_map
 from ibkeys.umad.port import UmadPort, innermost
@@ -65,7 +64,7 @@ class Stores:
             state=state,
             keystore=Path(self.keystore) if self.keystore else None,
             journal=Path(self.journal) if self.journal else None,
-            passphrase=Passphrase(self.passphrase) if self.passphrase else None,
+            ask=self.passphrase,
         )
 
 

@@ -15,7 +15,7 @@ from ibkeys.cli.documents.field import Document, Field, JsonRow, parts_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter
-from ibkeys.cli.listing.folding import is_folded, write_folded
+from ibkeys.cli.listing.folding import write_folded
 from ibkeys.cli.listing.partition_names import names_in
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShowPortsOptions, Where
@@ -84,7 +84,7 @@ def read_port_listing(
     of its nodes, and each of their ports is read. Raises UsageError for filters without a sweep, and for a single port
     the errors of `Fabric.find_port` and of the read. With several ports, failed reads are listed instead.
     """
-    filters, words = PortFilter(command_options.listing, keeps), command_options.words
+    words = command_options.words
     several = node_set(words, command_options.kind) if not command_options.every_port else None
     named_port = (
         port_arguments(words, command_options.kind, command_options.every_port)
@@ -92,10 +92,11 @@ def read_port_listing(
         else PortArguments(None, None)
     )
     is_sweep = command_options.every_port or several is not None
-    if filters.is_given and not is_sweep:
+    if not is_sweep and (keeps is not None or command_options.listing.is_given):
         raise UsageError("a filter selects among the ports of --all: add --all, or omit the filter")
+    filters = PortFilter(command_options.listing, keeps) if is_sweep else None
     with open_source(command_options.where) as source:
-        if not is_sweep:
+        if filters is None:
             ports, errors = _read_ports(source, named_port, read)
             port_listing = PortListing([], errors, is_sweep=len(ports) > 1)
         else:
@@ -236,7 +237,7 @@ def show(
     *fields*: the fields of a port, without its identity. *in_table*: returns whether the table of a sweep lists a row.
     Raises UsageError for a folding option that does not go with the format.
     """
-    format, folded = command_options.format, is_folded(command_options.listing, command_options.format)
+    format, folded = command_options.format, command_options.listing.is_folded(command_options.format)
     names = FoldedNames([*port_listing.ports, *port_listing.errors], port_listing.fabric)
     if format == "json":
         write_json(document, port_listing.document())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -17,15 +18,20 @@ JOURNAL_NAME: Final = "journal.db"
 FINGERPRINT_NAME: Final = "fingerprint.secret"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StorePaths:
     """The files that a command uses; None is a store in memory, which is lost when the command ends. *fingerprints* is
-    the file with the secret of fingerprints. *passphrase* opens the key store if that is encrypted."""
+    the file with the secret of fingerprints. *ask* returns the passphrase, if the key store is encrypted."""
 
     keystore: Path | None
     journal: Path | None
     fingerprints: Path | None = None
-    passphrase: Passphrase | None = None
+    ask: Callable[[], str] | None = None
+
+    @cached_property
+    def passphrase(self) -> Passphrase | None:
+        """The passphrase that opens the key store."""
+        return Passphrase(self.ask) if self.ask else None
 
 
 def default_directory(environ: Mapping[str, str] | None = None, root: bool | None = None) -> Path:
@@ -68,13 +74,13 @@ def store_paths(
     state: Path | None = None,
     keystore: Path | None = None,
     journal: Path | None = None,
-    passphrase: Passphrase | None = None,
+    ask: Callable[[], str] | None = None,
 ) -> StorePaths:
     """Return the files that a command uses.
 
     *simulated*: the command works on a simulated subnet, and must not touch the user's own stores. Its files are then
     ``STATE.keys``, ``STATE.journal`` and ``STATE.fingerprint`` beside the file *state*; without *state* they are in
-    memory. *keystore* and *journal*: paths of the user, which have precedence.
+    memory. *keystore* and *journal*: paths of the user, which have precedence. *ask*: see `StorePaths`.
     """
     if simulated:
         endings = ".keys", ".journal", ".fingerprint"
@@ -83,4 +89,4 @@ def store_paths(
     else:
         directory = default_directory()
         default = StorePaths(directory / KEYSTORE_NAME, directory / JOURNAL_NAME, directory / FINGERPRINT_NAME)
-    return StorePaths(keystore or default.keystore, journal or default.journal, default.fingerprints, passphrase)
+    return StorePaths(keystore or default.keystore, journal or default.journal, default.fingerprints, ask)

@@ -26,7 +26,6 @@ from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.aliases import note_aliases
 from ibkeys.cli.listing.filters import PortFilter
-from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
@@ -97,7 +96,7 @@ def audit(where: Where, compared: ComparedSources, choice: RuleChoice, listing: 
         return exits.DONE
     from ibkeys.audit.engine import audit as run_audit
 
-    folded, chosen = is_folded(listing, format), PortFilter(listing)
+    folded, chosen = listing.is_folded(format), PortFilter(listing)
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
     refuse_unkeyed_alone(choice.class_keys, choice.ask_unkeyed)
     tenancies = for_checks_of(choice.for_checks, format, chosen.is_given)

@@ -18,7 +18,7 @@ from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
-from ibkeys.cli.listing.folding import indented, is_folded
+from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing
 from ibkeys.cli.render import heading_of, write_document
@@ -70,7 +70,7 @@ def diff(
     from ibkeys.fabric.compare import compare
     from ibkeys.reach.difference import compare_reach
 
-    folded, chosen = is_folded(listing, format), PortFilter(listing)
+    folded, chosen = listing.is_folded(format), PortFilter(listing)
     if chosen.is_given and (reach or pairs):
         raise UsageError("a filter selects changes at ports, so it cannot be combined with --reach or --pairs")
     if chosen.partition_names:

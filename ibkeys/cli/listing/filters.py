@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,9 +43,7 @@ class PortFilter:
     @property
     def is_given(self) -> bool:
         """Return whether any filter is given."""
-        return self._also is not None or any(
-            getattr(self._filters, each.name) not in ((), False, None) for each in fields(Filters)
-        )
+        return self._also is not None or self._filters.is_given
 
     @property
     def needs_tables(self) -> bool:

@@ -15,32 +15,19 @@ from ibkeys.cli.exits import write_each
 from ibkeys.cli.options import Folding
 from ibkeys.cli.render import table_lines
 from ibkeys.cli.screen.lines import NARROW, width_of
-from ibkeys.errors import UsageError
 from ibkeys.grouping import grouped
 from ibkeys.topology.names.folded import FoldedNames, in_order
 
 _INDENT: Final = " " * 4
 
 
-def is_folded(folding: Folding, format: str) -> bool:
-    """Return whether equal rows are folded into one: with --fold, or by default in a table on a terminal.
-
-    Raises UsageError for --each with --fold, and for --fold with a *format* other than table.
-    """
-    if folding.each and folding.fold:
-        raise UsageError("--each and --fold exclude each other")
-    if folding.fold and format != "table":
-        raise UsageError(f"--fold is for tables only: -f {format} has one record for each port")
-    return format == "table" and (folding.fold or (sys.stdout.isatty() and not folding.each))
-
-
 def gives_each(folding: Folding, format: str) -> bool:
     """Return whether each port has its own row in the text that shows a change before it is made.
 
-    If *format* is a table, each port has a row unless `is_folded` is true. Beside a document of another format, each
-    port has a row only with --each. Raises UsageError as `is_folded` does.
+    If *format* is a table, each port has a row unless `Folding.is_folded` is true. Beside a document of another format,
+    each port has a row only with --each. Raises UsageError as `Folding.is_folded` does.
     """
-    folded = is_folded(folding, format)
+    folded = folding.is_folded(format)
     return folding.each if format != "table" else not folded
 
 

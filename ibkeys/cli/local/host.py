@@ -10,7 +10,6 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.documents.host import HOST_SHOW
 from ibkeys.cli.exits import clean, write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.local.document import document_of, rows_of
 from ibkeys.cli.local.text import write_text
 from ibkeys.cli.options import Folding
@@ -60,7 +59,7 @@ def host_show(
     from ibkeys.host.kernel.view import read_host
 
     base = parse_p_key(partition).partition if partition is not None else None
-    folded = is_folded(folding, format)
+    folded = folding.is_folded(format)
     view = read_host(Sysfs(Path(sysfs) if sysfs is not None else SYSFS))
     ports = chosen_ports(view.ports, ca, port)
     if not ports and not view.troubles:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import click
 
 from ibkeys.cli.options.declaring import F, field, flag_field, group, option, repeated_field
 from ibkeys.cli.types import NumberType
+from ibkeys.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,17 @@ class Folding:
 
     each: bool = flag_field("--each", help="One row for each port.  [default if the output is not a terminal]")
     fold: bool = flag_field("--fold", help="One row for all ports with the same values.  [default if it is a terminal]")
+
+    def is_folded(self, format: str) -> bool:
+        """Return whether equal rows are folded into one: with --fold, or by default in a table on a terminal.
+
+        Raises UsageError for --each with --fold, and for --fold with a *format* other than table.
+        """
+        if self.each and self.fold:
+            raise UsageError("--each and --fold exclude each other")
+        if self.fold and format != "table":
+            raise UsageError(f"--fold is for tables only: -f {format} has one record for each port")
+        return format == "table" and (self.fold or (sys.stdout.isatty() and not self.each))
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,11 @@ class Filters:
     changed_since: str | None = field(
         "--changed-since", env=False, metavar="SNAPSHOT", help="Only ports that differ from this snapshot."
     )
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any filter is given."""
+        return any(getattr(self, each.name) not in ((), False, None) for each in fields(Filters))
 
 
 @dataclass(frozen=True)

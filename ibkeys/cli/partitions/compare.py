@@ -13,7 +13,6 @@ from ibkeys.cli.given import refuse_given
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.aliases import note_aliases
 from ibkeys.cli.listing.filters import PortFilter
-from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Listing, SmHosts, Where
 from ibkeys.cli.render import write_document
@@ -86,7 +85,7 @@ def compare(
     if command_options.ipoib:
         return _compare_ipoib(where, ufm, sa, command_options, listing, format)
     refuse_given(["--members"], "{} goes with --ipoib")
-    folded, chosen = is_folded(listing, format), PortFilter(listing)
+    folded, chosen = listing.is_folded(format), PortFilter(listing)
     policy = read_accepted(command_options.policy, ufm) if command_options.policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # raises UsageError for --sm-host, which does not go with a snapshot

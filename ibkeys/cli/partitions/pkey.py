@@ -14,7 +14,7 @@ from ibkeys.cli.documents.p_key import PKEY_ADD, PKEY_REMOVE, PKEY_SET, PKEY_SHO
 from ibkeys.cli.documents.shared import P_KEY_ENTRY
 from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
+from ibkeys.cli.listing.folding import fold_rows, indented, width_of_output
 from ibkeys.cli.options import AddressKinds, ChangeOptions, ShowPortsOptions
 from ibkeys.cli.render import UNREADABLE, heading_of, write_columns, write_document, write_table
 from ibkeys.cli.screen.lines import fold_text
@@ -46,7 +46,7 @@ def pkey_show(command_options: ShowPortsOptions) -> int:
     port that ADDR reaches. Without the right to send SMPs, the table of a local port is read from sysfs instead, and
     a message says so.
     """
-    format, folded = command_options.format, is_folded(command_options.listing, command_options.format)
+    format, folded = command_options.format, command_options.listing.is_folded(command_options.format)
     source = {}
     try:
         port_listing = read_port_listing(command_options, _read, _values, policy_if_known, p_keys=True)

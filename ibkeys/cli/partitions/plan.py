@@ -14,7 +14,7 @@ from ibkeys.cli.documents.plans import PLAN
 from ibkeys.cli.exits import clean, write, write_as_is, write_each, write_exact
 from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.folding import indented, is_folded
+from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import SmHosts
 from ibkeys.cli.partitions.changed_ports import changed_ports
@@ -115,7 +115,7 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
     from ibkeys.reach.reach import Reach
 
     where, format, each = command_options.where, command_options.format, command_options.folding.each
-    folded = is_folded(command_options.folding, format)
+    folded = command_options.folding.is_folded(format)
     if command_options.policy_file is None:
         raise UsageError("Missing argument FILE: the partition policy, such as /etc/opensm/partitions.conf")
     _check_options(script_options, format)

@@ -16,7 +16,6 @@ from ibkeys.cli.documents.field import Field, JsonRow
 from ibkeys.cli.documents.rehearsal import AT_START, AT_TAKEOVER, DIFFERS, LEFT, REHEARSE
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import Command
-from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, stores_of
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.render import write_document
@@ -137,7 +136,7 @@ def rehearse(
 
     if command_options.pack is not None:
         return _pack(where, command_options, words)
-    folded = is_folded(folding, format)
+    folded = folding.is_folded(format)
     change = _read_change(words, command_options)
     _check_faults(command_options)
     command = words if _is_command(words) else ()

@@ -14,7 +14,7 @@ from ibkeys.cli.documents.policies import POLICY_DIFF
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.aliases import note_aliases
-from ibkeys.cli.listing.folding import is_folded, write_folded
+from ibkeys.cli.listing.folding import write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.render import write_document, write_table
 from ibkeys.cli.screen.colour import ColouredValue, paint, role_of_change
@@ -59,7 +59,7 @@ def policy_diff(command_options: _DiffOptions, a: str, b: str) -> int:
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
     where, format = command_options.where, command_options.format
-    folded = is_folded(command_options.folding, format)
+    folded = command_options.folding.is_folded(format)
     policies = [read_accepted(name, command_options.ufm) for name in (a, b)]  # before the fabric is opened
     with open_source(where) as source:
         before, after = (policy if policy is not None else master_policy(source).policy for policy in policies)
