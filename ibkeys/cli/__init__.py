@@ -13,7 +13,6 @@ import resource
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from keyword import iskeyword
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
@@ -27,10 +26,12 @@ COMPLETE_VARIABLE: Final = "_IBKEYS_COMPLETE"
 
 
 class CommandEntry(NamedTuple):
-    """A command's module below `ibkeys.cli`, and the first line of its help."""
+    """A command's module below `ibkeys.cli`, the first line of its help, and the name of its function in the module, if
+    that is not the command's name with underscores."""
 
     module: str
     summary: str
+    function: str = ""
 
 
 GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
@@ -59,7 +60,7 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         "diff": CommandEntry("comparing.diff", "Show what changed between two snapshots."),
         "history": CommandEntry("comparing.history", "Show when a port's keys or a partition's members changed."),
         "snapshot": CommandEntry("audit.snapshot", "Save the whole fabric's keys in one file."),
-        "import": CommandEntry("audit.import_files", "Make a snapshot from files that other tools wrote."),
+        "import": CommandEntry("audit.import_files", "Make a snapshot from files that other tools wrote.", "import_"),
         "watch": CommandEntry("watch.watch", "Show who tries a wrong key, and where, as it happens."),
         "export": CommandEntry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
     },
@@ -131,12 +132,6 @@ With its hyphen (``pkey-``) it is the prefix of the commands to offer.
 """
 
 
-def function_of(command: str) -> str:
-    """Return the name of a command's function in its module: ``pkey_show`` for pkey-show, ``import_`` for import."""
-    name = command.replace("-", "_")
-    return f"{name}_" if iskeyword(name) else name
-
-
 class Commands(click.Group):
     """The group of all commands, imported on demand. Every run ends with one of the exit codes of ibkeys(1)."""
 
@@ -150,7 +145,7 @@ class Commands(click.Group):
         if entry is None:
             return None
         module = importlib.import_module(f"ibkeys.cli.{entry.module}")
-        command: click.Command = getattr(module, function_of(cmd_name))
+        command: click.Command = getattr(module, entry.function or cmd_name.replace("-", "_"))
         return command
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

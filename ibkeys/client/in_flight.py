@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
 
@@ -72,17 +73,15 @@ class Window:
             self._narrowed_at = now
 
 
+@dataclass(slots=True, eq=False)
 class Outstanding:
     """The attempts without an outcome, by the lower half of their TransactionIDs and in the order of sending.
 
     ``flying``: attempts that fill the window. ``overdue``: attempts that have waited longer than its patience.
     """
 
-    __slots__ = ("flying", "overdue")
-
-    def __init__(self) -> None:
-        self.flying: dict[int, Attempt] = {}
-        self.overdue: dict[int, Attempt] = {}
+    flying: dict[int, Attempt] = field(default_factory=dict)
+    overdue: dict[int, Attempt] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.flying) + len(self.overdue)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self, overload
 
@@ -171,6 +171,7 @@ def receiver(port: UmadPort) -> Callable[[float], tuple[list[MadAnswer], list[In
     return matching or (lambda timeout: ([], port.recv(timeout)))
 
 
+@dataclass(slots=True, eq=False)
 class Requests(Sequence[Outgoing]):
     """A batch of MADs, each in four parts: a record (`record_head` and the MAD), the lower half of the TransactionID,
     the AttributeID and the AttributeModifier. The last three replace the values in the record's MAD.
@@ -180,13 +181,10 @@ class Requests(Sequence[Outgoing]):
     iterates over the batch, whose items are complete `Outgoing` tuples.
     """
 
-    __slots__ = ("attributes", "modifiers", "records", "tids")
-
-    def __init__(self) -> None:
-        self.records: list[bytes] = []
-        self.tids: list[int] = []
-        self.attributes: list[int] = []
-        self.modifiers: list[int] = []
+    records: list[bytes] = field(default_factory=list)
+    tids: list[int] = field(default_factory=list)
+    attributes: list[int] = field(default_factory=list)
+    modifiers: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, batch: Sequence[Outgoing]) -> Self:
@@ -207,12 +205,12 @@ class Requests(Sequence[Outgoing]):
         """Return the MADs at *places*, which must be in ascending order, each once."""
         if len(places) == len(self.tids):  # Nearly every batch is small enough to be sent as a whole.
             return self
-        subset = Requests()
-        subset.records = [self.records[place] for place in places]
-        subset.tids = [self.tids[place] for place in places]
-        subset.attributes = [self.attributes[place] for place in places]
-        subset.modifiers = [self.modifiers[place] for place in places]
-        return subset
+        return Requests(
+            [self.records[place] for place in places],
+            [self.tids[place] for place in places],
+            [self.attributes[place] for place in places],
+            [self.modifiers[place] for place in places],
+        )
 
     def __len__(self) -> int:
         return len(self.tids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,42 +27,42 @@ _PROBLEMS: Final = "ibkeys.site.problems"
 SUBNET_INTERLOCK: Final = "site-subnet"
 
 
+@dataclass(eq=False)
 class SiteDefaults(Mapping[str, Any]):
     """The ``default_map`` of a command's context: it gives click the values of the site file.
 
     The file is read when click first looks for a value. The options that choose the file (``--site``, ``--backend``,
     ``--from``) are eager, so that their values are known by then. Help and completion do not read it.
-    *keeps_mistakes*: whether a mistake in the file is kept for `problems_of`, and not raised.
+    ``keeps_mistakes``: whether a mistake in the file is kept for `problems_of`, and not raised.
     """
 
-    def __init__(self, context: click.Context, keeps_mistakes: bool = False) -> None:
-        self._context = context
-        self._keeps_mistakes = keeps_mistakes
+    context: click.Context
+    keeps_mistakes: bool = False
 
     def __getitem__(self, parameter: str) -> Any:
         name = BY_PARAMETER.get(parameter)
-        if name is None or self._context.resilient_parsing:
+        if name is None or self.context.resilient_parsing:
             raise KeyError(parameter)
         try:
-            site = site_of(self._context)
+            site = site_of(self.context)
             if site is None or name not in site.values:
                 raise KeyError(parameter)
             return self._value(site, parameter, name)
         except FileFormatError as error:
-            if not self._keeps_mistakes:
+            if not self.keeps_mistakes:
                 raise
-            self._context.meta.setdefault(_PROBLEMS, {})[str(error)] = error
+            self.context.meta.setdefault(_PROBLEMS, {})[str(error)] = error
             raise KeyError(parameter) from None
 
     def _value(self, site: SiteFile, parameter: str, name: str) -> Any:
-        option = next((each for each in self._context.command.params if each.name == parameter), None)
+        option = next((each for each in self.context.command.params if each.name == parameter), None)
         if not isinstance(option, click.Option):
             raise KeyError(parameter)
         value = site.typed_form(name)
         if isinstance(option.type, click.Choice) and value not in option.type.choices:
             raise KeyError(parameter)  # the value is a choice that this command does not have
         try:
-            option.type_cast_value(self._context, value)
+            option.type_cast_value(self.context, value)
         except click.BadParameter as error:
             raise site.error(f"{name}: {error.message}") from None
         return value
