@@ -149,8 +149,9 @@ class Scheduler:
             self._end("time" if now >= self.deadline else "smps")
         if now < self._not_before:
             return batch
-        self.outstanding.move_overdue(now, self.window.patience)
         flying, ready, tid = self.outstanding.flying, self._ready, self._tid
+        if flying:
+            self.outstanding.move_overdue(now, self.window.patience)
         records, tids = batch.records, batch.tids
         attributes, modifiers = batch.attributes, batch.modifiers
         by_attribute = statistics.by_attribute
