@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 from ibkeys.errors import TransportError
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.credentials import own_users, user_of_stream
+from ibkeys.sim.server.listening import listening
 
 MAX_LINE: Final = 4096
 MAX_CONNECTIONS: Final = 16
@@ -79,15 +80,7 @@ class Connection:
 
 def bind(name: str) -> socket.socket:
     """Open the control socket of the simulator *name* and return it. Raises TransportError."""
-    opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    try:
-        opened.bind(protocol.socket_name(name, "steer"))
-        opened.listen(MAX_CONNECTIONS)
-    except OSError as error:
-        opened.close()
-        why = "is in use: another simulator runs there" if error.errno == errno.EADDRINUSE else "cannot be used"
-        raise TransportError(f"the socket name {name!r} {why} ({error.strerror})", error.errno or 0) from None
-    return opened
+    return listening(socket.SOCK_STREAM, protocol.socket_name(name, "steer"), name, MAX_CONNECTIONS)
 
 
 def accept(listening: socket.socket, users: Container[int]) -> Connection | None:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ibkeys.errors import AddressError, TransportError
+from ibkeys.errors import AddressError
 from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.server.credentials import process_of_stream, user_of_stream
 from ibkeys.sim.server.is_sm import IsSm
+from ibkeys.sim.server.listening import listening
 from ibkeys.sim.server.loop import READABLE, WRITABLE, Loop
 from ibkeys.sim.server.outbox import MadTap
 from ibkeys.sim.server.umad import wire
@@ -63,19 +64,6 @@ class _Malformed(Exception):
     """A record that the simulator's own libibumad (native/umad-sim) never sends."""
 
 
-def bind(name: str) -> socket.socket:
-    """Open the socket for programs on the simulator's own libibumad and return it. Raises TransportError."""
-    opened = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    try:
-        opened.bind(b"\0" + f"{name}:umad".encode())
-        opened.listen(_BACKLOG)
-    except OSError as error:
-        opened.close()
-        why = "is in use: another simulator runs there" if error.errno == errno.EADDRINUSE else "cannot be used"
-        raise TransportError(f"the socket name {name!r} {why} ({error.strerror})", error.errno or 0) from None
-    return opened
-
-
 @dataclass(eq=False, repr=False)
 class Connections:
     """Serves the programs that connect to the socket of ``name``.
@@ -108,7 +96,8 @@ class Connections:
         self._mads = MadLayer(self.subnet, self.loop, self.counts, self.watch, self._wait_to_write)
         self._issm = IssmDevices(self.loop, self._set_is_sm, for_all=self.users is None)
         self._shells = Shells(self.loop, self.start_shell)
-        self._listening = bind(self.name)
+        address = b"\0" + f"{self.name}:umad".encode()
+        self._listening = listening(socket.SOCK_SEQPACKET, address, self.name, _BACKLOG)
         self.loop.register(self._listening.fileno(), self._accept)
 
     @property
