@@ -57,9 +57,11 @@ def pkey_show(command_options: ShowPortsOptions) -> int:
 
         named_port = port_arguments(command_options.words, command_options.kind)
         port_listing, source = table_of_kernel(command_options.where, named_port, error), {"source": "sysfs"}
-    if not write_document(format, PKEY_SHOW, lambda: {**port_listing.document(), **source}, _entries(port_listing)):
+    if format == "table":
         _write_tables(port_listing, folded)
         _write_virtual_ports(port_listing)
+    else:
+        write_document(format, PKEY_SHOW, lambda: {**port_listing.document(), **source}, _entries(port_listing))
     return finish(port_listing.errors, format, each=command_options.listing.each)
 
 
