@@ -264,6 +264,8 @@ class _Loader:
             self._port(nodes, row, found, peers)
         for port, peer in peers:
             port.peer = self.ports[peer]
+        if any(port.peer is None or port.peer.peer is not port for port, _ in peers):
+            raise ValueError("a port has a peer that has another peer, or none")
         self.fabric.troubles = [
             Trouble(self.ports[port], PortText(error, common or error), attribute, _READINGS[reading])
             for port, attribute, reading, error, common in self.tables["unread"]

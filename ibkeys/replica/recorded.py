@@ -73,8 +73,8 @@ def _check(node: Node, name: str) -> None:
 
 def _links(nodes: Sequence[Node]) -> tuple[list[tuple[End, End]], int]:
     """Return the links as (index in *nodes*, port number) of both ends, and the number of ports that have a neighbour
-    and are in no link: the neighbour is not a port of *nodes*, it names another port or none as its own neighbour, or
-    one of the two is port 0 of a switch. A loopback plug is a link from a port to itself.
+    and are in no link: the neighbour is not a port of *nodes*, or one of the two is port 0 of a switch. A loopback plug
+    is a link from a port to itself.
     """
     indexes = {node: index for index, node in enumerate(nodes)}
     links, left_out = [], 0
@@ -83,9 +83,8 @@ def _links(nodes: Sequence[Node]) -> tuple[list[tuple[End, End]], int]:
             far = port.peer
             if far is None:
                 continue
-            leads_back = far.peer is port and far.node in indexes
             # A cable has no end at port 0 of a switch.
-            if not leads_back or not (num and far.num):
+            if far.node not in indexes or not (num and far.num):
                 left_out += 1
             elif (index, num) <= (indexes[far.node], far.num):
                 links.append(((index, num), (indexes[far.node], far.num)))

@@ -229,6 +229,29 @@ def test_a_lid_that_has_more_than_16_bits_is_damage(tmp_path: Path, lid: int) ->
         load_snapshot(path)
 
 
+@pytest.mark.parametrize(
+    "peer", ["(SELECT max(peer) FROM ports WHERE id != {0})", "(SELECT id FROM ports WHERE peer IS NULL)"]
+)
+def test_a_link_that_its_far_end_does_not_have_is_damage(tmp_path: Path, peer: str) -> None:
+    """No sweep finds two ports at one end of a cable."""
+    path = tmp_path / "a.db"
+    save_snapshot(path, taken(subnet("two-switch")))
+    with sqlite3.connect(path) as rows:
+        [(port,)] = rows.execute("SELECT min(id) FROM ports WHERE peer IS NOT NULL")
+        rows.execute(f"UPDATE ports SET peer = {peer.format(port)} WHERE id = {port}")
+    with pytest.raises(StoreError, match="damaged"):
+        load_snapshot(path)
+
+
+def test_a_loopback_plug_is_a_link_of_a_port_with_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    save_snapshot(path, taken(subnet("two-switch")))
+    with sqlite3.connect(path) as rows:
+        [(port,)] = rows.execute("SELECT min(p.id) FROM ports p WHERE p.peer IS NULL AND p.port > 0")
+        rows.execute("UPDATE ports SET peer = id WHERE id = ?", (port,))
+    assert [each for each in load_snapshot(path).fabric.ports() if each.peer is each]
+
+
 @given(data=st.data())
 def test_a_damaged_snapshot_gives_a_snapshot_or_one_error(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

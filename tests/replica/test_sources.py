@@ -196,10 +196,13 @@ def test_a_damaged_snapshot_is_refused_in_one_line_that_names_it(recorded: Path,
     assert "\n" not in str(caught.value)
 
 
-def test_cables_that_do_not_lead_back_are_left_out_and_named(recorded: Path) -> None:
+def test_a_cable_to_port_0_of_a_switch_is_left_out_and_named(recorded: Path) -> None:
+    """A switch that lies about the number of its port is recorded so."""
     before = sum(port.peer is not None for node in read_subnet(recorded).nodes for port in node.all_ports)
-    linked = "FROM ports WHERE peer NOT NULL)"
-    changed(recorded, f"UPDATE ports SET peer = (SELECT max(rowid) {linked} WHERE rowid = (SELECT min(rowid) {linked}")
+    own, linked = "(SELECT min(id) FROM ports WHERE port = 0)", "(SELECT max(id) FROM ports WHERE peer NOT NULL)"
+    changed(recorded, f"UPDATE ports SET peer = NULL WHERE peer = {linked}")
+    changed(recorded, f"UPDATE ports SET peer = {own} WHERE id = {linked}")
+    changed(recorded, f"UPDATE ports SET peer = (SELECT id FROM ports WHERE peer = {own}) WHERE id = {own}")
     net = read_subnet(recorded)
     assert sum(port.peer is not None for node in net.nodes for port in node.all_ports) == before - 2
     assert {each.what: each.count for each in net.assumed}["cables that do not lead back"] == 2
