@@ -6,6 +6,7 @@ osm_db_files.c; a running OpenSM, observed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from shlex import quote
 from typing import Final
@@ -46,8 +47,17 @@ _IF_ONE_IS_LEFT_OUT: Final = "an SM that keeps the former M_Key becomes a second
 
 
 def setting_in_options(manager: ManagedOpensm) -> KeySetting:
-    """Return the M_Key, level and lease in the options of an OpenSM."""
-    return setting_of(manager.options[name].value for name in KEY_LINES)
+    """Return the M_Key, level and lease that an OpenSM sets by its options. At a level above 0, it raises a lease that
+    its sweep interval reaches."""
+    setting, interval = setting_of(manager.options[name].value for name in KEY_LINES), _sweep_interval(manager)
+    if setting.protect and setting.lease and setting.lease <= interval:
+        return replace(setting, lease=interval + 1 & 0xFFFF)
+    return setting
+
+
+def _sweep_interval(manager: ManagedOpensm) -> int:
+    interval = manager.options["sweep_interval"].value
+    return interval if isinstance(interval, int) else 0
 
 
 def advice_if_dead(manager: ManagedOpensm) -> str:

@@ -51,6 +51,16 @@ def test_a_run_through_opensm_is_one_where_no_port_changes_too(bench: Bench) -> 
     assert {each.reason for each in run.skipped} == {"no M_Key, no level and no lease"}
 
 
+def test_a_lease_that_opensm_raises_above_its_sweep_interval_is_no_other_setting(bench: Bench) -> None:
+    """OpenSM 3.3.23: "Sweep interval 3 >= mkey lease period 2. Setting lease period to 4"."""
+    bench.deploy()
+    bench.opensm.conf.write_text(bench.opensm.conf.read_text().replace("lease_period 60", "lease_period 2"))
+    for port in bench.opensm.ports():
+        port.lease_period = 4
+    bench.rotate(lease=60)
+    assert bench.opensm.key()[1:] == (2, 60)
+
+
 def test_an_options_file_in_the_layer_of_a_container_is_refused_until_that_is_overridden(bench: Bench) -> None:
     bench.opensm.is_layered = True
     with pytest.raises(Refused, match=r"may lose all of them; .*overrides=.*container-layer") as refused:
