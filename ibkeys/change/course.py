@@ -5,7 +5,7 @@ The runner (`ibkeys.change.runner`) calls a course again after each step, with t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Generic, TypeVar
@@ -30,16 +30,16 @@ class EndedStep(Generic[Planned]):
 @dataclass(frozen=True, slots=True)
 class Course(Generic[Planned]):
     """The steps of a change. ``forward_steps``: the steps of the change in order; after a step that is not proven no
-    further one is made. ``rollback_steps``: the steps that are made after such a step."""
+    further one is made. ``rollback_steps``: returns the steps that are made after such a step."""
 
     forward_steps: Sequence[Planned]
-    rollback_steps: Sequence[Planned] = ()
+    rollback_steps: Callable[[EndedStep[Planned]], Sequence[Planned]] = lambda failed: ()
 
     def next(self, ended: Sequence[EndedStep[Planned]]) -> Planned | None:
         """Return the next step; None if there is no further one. *ended*: the steps that were made, in order, with
         their results."""
         proven = len([*takewhile(lambda each: each.is_proven, ended)])
-        steps = (
-            self.forward_steps if proven == len(ended) else [*self.forward_steps[: proven + 1], *self.rollback_steps]
-        )
+        steps = [*self.forward_steps]
+        if proven < len(ended):
+            steps[proven + 1 :] = self.rollback_steps(ended[proven])
         return steps[len(ended)] if len(ended) < len(steps) else None

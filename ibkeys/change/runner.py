@@ -181,9 +181,9 @@ class Runner:
     wait: float = WAIT
 
     def run(self, course: Course[Planned], step_of: Callable[[Planned], AnyStep | None]) -> list[EndedStep[Planned]]:
-        """Make the steps as `follow` does. Raises the first error, after all rollback steps were made."""
+        """Make the steps as `follow` does. Raises the last error, after all rollback steps were made."""
         ended = self.follow(course, step_of)
-        for each in ended:
+        for each in reversed(ended):
             if each.error is not None:
                 raise each.error
         return ended

@@ -101,7 +101,7 @@ class SmKeyRun:
         self._store_keys()
         try:
             # A resumed run does not go back: some OpenSMs may use the new keys already.
-            course = Course([NEW], () if self.goes_on else [FORMER])
+            course = Course([NEW], lambda failed: () if self.goes_on else [FORMER])
             forth, *back = self._runner.follow(course, self._step)
         except KeyboardInterrupt as error:
             raise ExplainedInterrupt(f"{error}; {self._describe_files()}", self._how_to_finish) from None

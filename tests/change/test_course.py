@@ -14,8 +14,10 @@ from ibkeys.change.course import Course, EndedStep
 from ibkeys.errors import Incomplete
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.opensm.course import RunKeys, plan_steps
-from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.key_proof import PortReadings
+from ibkeys.mkeys.opensm.record import Part, RunRecord
 from ibkeys.mkeys.opensm.standbys import Standby
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
@@ -25,7 +27,9 @@ FORTH, BACK = ("one", "two", "three", "four"), ("back", "further back")
 
 outcomes = st.lists(st.sampled_from(("proven", "not proven", "error")), min_size=6, max_size=6)
 courses = st.builds(
-    lambda forth, back: Course(FORTH[:forth], BACK[:back]), st.integers(0, len(FORTH)), st.integers(0, len(BACK))
+    lambda forth, back: Course(FORTH[:forth], lambda failed: [f"{failed.step}: {each}" for each in BACK[:back]]),
+    st.integers(0, len(FORTH)),
+    st.integers(0, len(BACK)),
 )
 
 
@@ -44,7 +48,9 @@ def followed(course: Course[str], outcomes: Sequence[str]) -> list[EndedStep[str
 @given(courses, outcomes)
 def test_a_course_ends_whatever_its_steps_come_to(course: Course[str], outcomes: list[str]) -> None:
     fails = next((at for at, outcome in enumerate(outcomes[: len(course.forward_steps)]) if outcome != "proven"), None)
-    wanted = course.forward_steps if fails is None else [*course.forward_steps[: fails + 1], *course.rollback_steps]
+    wanted = [*course.forward_steps]
+    if fails is not None:
+        wanted[fails + 1 :] = course.rollback_steps(ended_as(wanted[fails], outcomes[fails]))
     assert [each.step for each in followed(course, outcomes)] == [*wanted]
 
 
@@ -55,7 +61,7 @@ def test_which_step_comes_next_depends_only_on_what_is_given(course: Course[str]
         prefix = tuple(ended[:number])
         wanted = ended[number].step if number < len(ended) else None
         assert course.next(prefix) == course.next(prefix) == wanted
-        assert Course([*course.forward_steps], [*course.rollback_steps]).next(deepcopy(prefix)) == wanted
+        assert Course([*course.forward_steps], course.rollback_steps).next(deepcopy(prefix)) == wanted
 
 
 @st.composite
@@ -97,3 +103,21 @@ def test_up_to_a_step_no_standby_is_started_at_the_end(record: RunRecord) -> Non
         assert [part.number for part in parts if part.what == "set"] == list(range(record.at, until))
         starts = {part.number for part in parts if part.what == "start"}
         assert all(record.steps[number].standbys for number in starts)
+
+
+@given(records(), st.integers(0, 3), st.integers(0, 3))
+def test_what_no_port_takes_is_restored_in_the_files_but_a_lowered_level_stays(
+    record: RunRecord, wrong: int, right: int
+) -> None:
+    """Some ports may take it later: then the new values are the ones that they have to find in the files."""
+    seen = PortReadings(dict.fromkeys(range(wrong), "wrong"), infos=dict.fromkeys(range(wrong + right), PortInfo()))
+    for part in (each for each in record.course([]).forward_steps if each.what == "set"):
+        step, before = record.steps[part.number], record.keys.before(record.steps, part.number)
+        changes = before != record.keys.setting(step)
+        back = [Part(part.number, "restore")] if wrong and not right and changes else []
+        course = record.course([])
+        assert course.rollback_steps(EndedStep(part, False, seen)) == back
+        assert not course.rollback_steps(EndedStep(part, False, error=Incomplete("stopped")))
+        record.steps[part.number] = replace(step, kind="lowered")
+        assert not course.rollback_steps(EndedStep(part, False, seen))
+        record.steps[part.number] = step

@@ -231,8 +231,21 @@ def test_what_stops_it_is_raised_when_the_way_back_is_made(operation: RunningOpe
         return Step(name, kind, name, kind, judge=leave if name == "two" else proven)
 
     with pytest.raises(Left):
-        kind.runner(operation).run(Course(["one", "two", "three"], ["back"]), step)
+        kind.runner(operation).run(Course(["one", "two", "three"], lambda failed: ["back"]), step)
     assert steps(operation) == [("one", "done"), ("two", "failed"), ("back", "done")]
+
+
+def test_an_error_on_the_way_back_is_raised_in_place_of_that_of_the_step(operation: RunningOperation) -> None:
+    kind, error = MadeUp(), Refused("the file is another one", "stale")
+
+    def step(name: str) -> Step[str, ObservedPorts[int]]:
+        return Step(
+            name, kind, name, kind, judge=lambda found: Verdict(name == "back", error if name == "back" else Left())
+        )
+
+    with pytest.raises(Refused, match="the file is another one"):
+        kind.runner(operation).run(Course(["one"], lambda failed: ["back"]), step)
+    assert steps(operation) == [("one", "failed"), ("back", "done")]
 
 
 def test_a_step_that_cannot_be_begun_leaves_the_one_before_it_as_it_ended(operation: RunningOperation) -> None:
@@ -244,7 +257,7 @@ def test_a_step_that_cannot_be_begun_leaves_the_one_before_it_as_it_ended(operat
         return Step(name, kind, name, kind)
 
     with pytest.raises(Left):
-        kind.runner(operation).run(Course(["one", "two"], ["back"]), step)
+        kind.runner(operation).run(Course(["one", "two"], lambda failed: ["back"]), step)
     assert steps(operation) == [("one", "done"), ("back", "done")]
 
 
@@ -265,5 +278,7 @@ def test_an_interrupt_stops_it_where_it_is_and_nothing_goes_back(operation: Runn
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        kind.runner(operation).run(Course(["one"], ["back"]), lambda name: Step(name, kind, name, kind, judge=stop))
+        kind.runner(operation).run(
+            Course(["one"], lambda failed: ["back"]), lambda name: Step(name, kind, name, kind, judge=stop)
+        )
     assert steps(operation) == [("one", "pending")]

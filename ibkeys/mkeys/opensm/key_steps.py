@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from ibkeys.arguments import given
 from ibkeys.change.clock import look_until
 from ibkeys.change.course import Course
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import Runner, Step, Verdict
+from ibkeys.change.runner import AnyStep, Runner, Step, Verdict
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
@@ -51,6 +50,20 @@ from ibkeys.mkeys.opensm.standbys import (
 )
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.printable import counted, named
+
+
+@dataclass(frozen=True, slots=True)
+class _FormerValues:
+    """The step that restores the former contents of the options files after a step that took effect on no port. The
+    journal lists the files, and not the step: no OpenSM is signalled, and no port changes."""
+
+    files: OpensmFiles
+    contents: NewFiles
+
+    def make(self, runner: Runner) -> tuple[Verdict, None]:
+        for entry in self.files.write(self.contents, runner.operation):
+            entry.done()
+        return Verdict(is_proven=True), None
 
 
 @dataclass(slots=True)
@@ -119,7 +132,9 @@ class KeySteps:
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
-    def _step(self, part: Part) -> Step[Any, Any] | None:
+    def _step(self, part: Part) -> AnyStep | None:
+        if part.what == "restore":
+            return _FormerValues(self._opensms, self._contents(self._before(part.number)))
         self.check()
         record = self.record
         record.at, record.has_written = part.number, True
@@ -136,9 +151,8 @@ class KeySteps:
         return Step(self.record.words(number), self._opensms, contents, proof, judge=judge)
 
     def _judge(self, number: int, was_asked: bool, seen: PortReadings) -> Verdict:
-        """Return the verdict whether all ports took step *number*; if none did, restore the former values in the
-        options files. *was_asked*: whether any port was read. Raises NotStored if no port answers, or if guid2mkey has
-        other keys than the ports; and the errors of `OpensmFiles.write`."""
+        """Return the verdict whether all ports took step *number*. *was_asked*: whether any port was read. Raises
+        NotStored if no port answers, or if guid2mkey has other keys than the ports."""
         setting = self._setting(number)
         self._note_seen(number, seen)
         if was_asked and not seen.infos:
@@ -150,11 +164,7 @@ class KeySteps:
         if seen.infos:
             self.proven(seen, setting)
         if seen.wrong:
-            is_taken_back = self._may_be_unread(number, seen)
-            if is_taken_back:
-                for entry in self._opensms.write(self._contents(self._before(number)), self.runner.operation):
-                    entry.done()
-            return Verdict(is_proven=False, error=self._step_error(number, seen, is_taken_back))
+            return Verdict(is_proven=False, error=self._step_error(number, seen))
         for guid in seen.infos:
             self.writer.fabric.ring.learn(guid, setting.key)
         if self.record.steps[number].kind == "key" and (left := self._wait_for_key_file(setting.key, seen.infos)):
@@ -267,22 +277,11 @@ class KeySteps:
             "log, then continue with `ibkeys resume`"
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
-    def _may_be_unread(self, number: int, seen: PortReadings) -> bool:
-        """Return whether step *number* took effect on no port, so that OpenSM may not read its options file.
-
-        The files then get their former values again, so that no later sweep applies the step unnoticed. The step that
-        lowers the level is an exception: its values stay in the files, because a later sweep may apply them, which is
-        wanted, and because the values of the step before may be below the level from before the run.
-        """
-        is_lowered = self.record.steps[number].kind == "lowered"
-        return len(seen.wrong) == len(seen.infos) and self._before(number) != self._setting(number) and not is_lowered
-
-    def _step_error(self, number: int, seen: PortReadings, is_taken_back: bool) -> NotStored:
-        """Return the error for a step that did not take effect on all ports. *is_taken_back*: the options files have
-        their former values again."""
+    def _step_error(self, number: int, seen: PortReadings) -> NotStored:
+        """Return the error for a step that did not take effect on all ports."""
         words, master, wait = self.record.words(number), self.managers.master, self.runner.wait
         ports = named([f"{self.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
-        if is_taken_back:
+        if self.record.is_without_effect(number, seen):
             return NotStored(
                 f"{words}: {master.name} was signalled twice, but no further port changed for "
                 f"{wait:g} s ({given('--wait')}): continue with `ibkeys resume` and a longer {given('--wait')}"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from ibkeys.change.course import Course
+from ibkeys.change.course import Course, EndedStep
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.managers.site import KEPT_HOSTS
 from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, describe_step
+from ibkeys.mkeys.opensm.key_proof import PortReadings
 from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.store.keystore.keystore import KeyStore
 
@@ -22,10 +23,11 @@ NAME: Final = "opensm"
 @dataclass(frozen=True, slots=True)
 class Part:
     """One step of the runner, which is a part of a step of the run. ``number``: the number of the step of the run;
-    ``what``: whether the ports are set, or a ``standby`` is stopped or started."""
+    ``what``: whether the ports are set, a ``standby`` is stopped or started, or the options files get the values from
+    before the step again."""
 
     number: int
-    what: Literal["set", "stop", "start"] = "set"
+    what: Literal["set", "stop", "start", "restore"] = "set"
     standby: Standby | None = None
 
 
@@ -95,8 +97,27 @@ class RunRecord:
 
         The standbys are stopped while the key changes. A standby that a user started during that time is stopped and
         started again, because it started with other key files.
+
+        If a step takes effect on no port, the options files get their former values again (`is_without_effect`).
         """
-        return Course([*self._parts([*running], [*self.stopped], until)])
+        return Course([*self._parts([*running], [*self.stopped], until)], self._parts_back)
+
+    def _parts_back(self, failed: EndedStep[Part]) -> list[Part]:
+        is_without_effect = self.is_without_effect(failed.step.number, failed.last_look)
+        return [replace(failed.step, what="restore")] if is_without_effect else []
+
+    def is_without_effect(self, number: int, seen: object) -> bool:
+        """Return whether step *number* took effect on no port, so that OpenSM may not read its options file. *seen*:
+        the result of the last look.
+
+        The files then get their former values again, so that no later sweep applies the step unnoticed. The step that
+        lowers the level is an exception: its values stay in the files, because a later sweep may apply them, which is
+        wanted, and because the values of the step before may be below the level from before the run.
+        """
+        if not isinstance(seen, PortReadings) or not seen.wrong or len(seen.wrong) != len(seen.infos):
+            return False
+        step = self.steps[number]
+        return step.kind != "lowered" and self.keys.before(self.steps, number) != self.keys.setting(step)
 
     def _parts(self, running: list[Standby], stopped: list[Standby], until: int | None) -> Iterator[Part]:
         end = len(self.steps) if until is None else until

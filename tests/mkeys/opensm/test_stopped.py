@@ -16,6 +16,7 @@ from ibkeys.managers.hosts import SmHost
 from ibkeys.mkeys.opensm.planned import plan_removal
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.sim.nodes import SimPort
+from ibkeys.store.journal import Journal
 from tests.mkeys.opensm.madeup import CONF, Bench
 from tests.mkeys.opensm.stopping import RUNS, THEN, bench_in, go_back, stop_at
 from tests.sample import SOAK
@@ -226,6 +227,9 @@ def test_lost_signals_arm_nothing_and_resume_finishes(bench: Bench) -> None:
     ):
         bench.rotate()
     assert (bench.opensm.conf.read_bytes(), bench.opensm.key()) == (before, key)
+    with Journal.read(bench.opensm.folder.parent / "journal.db") as stored:
+        assert [(each.name, each.status) for each in stored.steps(2)] == [("level 1", "failed")]
+        assert [each.status for each in stored.files(2)] == ["failed", "done"]
     with pytest.raises(Refused, match="is not finished"):
         bench.rotate()
     bench.opensm.is_deaf = False
