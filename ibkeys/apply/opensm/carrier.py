@@ -26,7 +26,6 @@ from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
 from ibkeys.apply.opensm.interlocks import set_drift_aside
 from ibkeys.apply.opensm.policy_files import (
     FormerFiles,
-    FormerStandbyFiles,
     StepContents,
     current_step,
     digest_of,
@@ -317,8 +316,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         *touched_ports*: the ports that the operation changed. Ports elsewhere that drifted from the policy that OpenSM
         has *read* are not examined. If the operation did not write the master's file, no OpenSM is signalled."""
         if self._course.files[-1] not in files:
-            standbys = FormerStandbyFiles(self._site.master, step_contents, failed)
-            return Step("former", standbys, files, standbys, judge=lambda found: Verdict(not failed, files_stay=True))
+            kind, nothing = FormerFiles(None, step_contents, failed), PortsProof(self._writer, {}, {}, ())
+            return Step("former", kind, files, nothing, judge=lambda found: Verdict(not failed, files_stay=True))
         kind = FormerFiles(self._site.master, step_contents, failed)
         survey, former = self._prediction.survey, policy_in_file(step_contents[files[-1].key][0])
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from ibkeys.apply.carrier import Failed
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import ObservedPorts, Proof, StepKind
+from ibkeys.change.runner import StepKind
 from ibkeys.errors import FileChanged, IbkeysError
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, difference
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.managers.site import RunningOpensm
 from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
-from ibkeys.topology.port_id import PortKey
 
 StepContents = tuple[bytes | None, ...]
 """The contents of a file before a change, and after each step of it; None: no file."""
@@ -40,6 +39,8 @@ class PolicyFiles(OpensmFiles):
 @dataclass(frozen=True, slots=True)
 class FormerFiles(StepKind[Sequence[OpensmFile]]):
     """Restores the former policy files if the new ones are not confirmed in time or OpenSM does not accept them.
+    ``master``: the OpenSM that is signalled; None if only standbys' files are restored: no OpenSM reads these before it
+    becomes master.
 
     If one file cannot be restored, the others still are; the reason is added to ``failed``. Neither the user nor a
     changed subnet manager stops a restoration that has begun: there is no better state to restore, the files were
@@ -49,7 +50,7 @@ class FormerFiles(StepKind[Sequence[OpensmFile]]):
 
     may_signal_again = True
 
-    master: RunningOpensm
+    master: RunningOpensm | None
     step_contents: Mapping[FileKey, StepContents]
     failed: list[Failed]
 
@@ -69,19 +70,8 @@ class FormerFiles(StepKind[Sequence[OpensmFile]]):
 
     def signal_sm(self) -> None:
         """Signal the master to read its policy. Raises HostRefused, HostNotReached."""
-        self.master.machine.signal(self.master.instance.process)
-
-
-class FormerStandbyFiles(FormerFiles, Proof[ObservedPorts[PortKey]]):
-    """Restores policy files of standbys only, as `FormerFiles` does. No OpenSM reads them before it becomes master, so
-    none is signalled, and there is nothing to prove on the ports."""
-
-    def signal_sm(self) -> None:
-        """Do nothing: no OpenSM reads these files now."""
-
-    def look(self) -> ObservedPorts[PortKey]:
-        """Return a look in which no port is wrong, because there is nothing to wait for."""
-        return ObservedPorts()
+        if self.master is not None:
+            self.master.machine.signal(self.master.instance.process)
 
 
 def digest_of(data: bytes | None) -> str:
