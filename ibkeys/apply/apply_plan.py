@@ -152,9 +152,9 @@ class ApplyPlan(Plan):
             finally:  # also if the proof is interrupted
                 self.failed += [(self.survey.targets[key].id, str(each)) for key, each in errors.items()]
             self.late_notes += carried.notes
-            if carried.rollback_reason:
-                self.gone_back, self.is_rollback_refused, operation.keeps_state = True, carried.is_refused, True
-                self.failed = list(carried.not_restored)
+            if carried.went_back is not None:
+                self.gone_back, self.is_rollback_refused = True, carried.went_back.is_refused
+                self.failed, operation.keeps_state = carried.went_back.failed, True
                 if not self.failed:  # else the guard on the other host may still restore the rest
                     self.late_notes += self.carrier.disarm(confirmed=False)
                 raise GoneBack(carried.rollback_reason)

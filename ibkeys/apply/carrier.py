@@ -42,17 +42,15 @@ class CarrierResult:
     """The result of `Carrier.carry_out`. ``written``: the ports that it tried to write; ``failed``: the ports that
     could not be written, and the error; ``stopped``: the phase after which it did not go on, None if all were made;
     ``problem``: the interrupt or error that stopped it early, such as a store that cannot be written.
-    ``rollback_reason``: why the carrier rolled back by itself, "" if it did not; ``not_restored``: the ports that could
-    not be restored then; ``is_refused``: nothing was restored, as in `RollbackResult`. ``notes``: notes for the user at
-    the end."""
+    ``went_back``: the result of the rollback that the carrier made by itself, None if it made none;
+    ``rollback_reason``: why it made it. ``notes``: notes for the user at the end."""
 
     written: dict[PortKey, WrittenPort] = field(default_factory=dict)
     failed: dict[PortKey, IbkeysError] = field(default_factory=dict)
     stopped: Phase | None = None
     problem: IbkeysError | KeyboardInterrupt | None = None
     rollback_reason: str = ""
-    not_restored: list[Failed] = field(default_factory=list)
-    is_refused: bool = False
+    went_back: RollbackResult | None = None
     notes: list[str] = field(default_factory=list)
 
 

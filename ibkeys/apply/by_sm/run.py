@@ -40,8 +40,7 @@ class PortsNotStored(NotStored):
 class TablesSteps(Generic[Contents]):
     """The steps of a change.
 
-    ``signal_without_effect``: in words, the signal that had no effect on the ports. ``undoes_fallback``: a step that
-    left OpenSM without a policy is rolled back at once, so the error names no port. ``unread``: before the first step
+    ``signal_without_effect``: in words, the signal that had no effect on the ports. ``unread``: before the first step
     the subnet manager has not read its present files yet. ``last_look``: the result of the last look at the ports.
     """
 
@@ -52,7 +51,6 @@ class TablesSteps(Generic[Contents]):
     kind: StepKind[Contents]
     writer: ChangeWriter
     signal_without_effect: str
-    undoes_fallback: bool = False
     unread: bool = False
     carried: CarrierResult = field(default_factory=CarrierResult)
     last_look: ObservedTables = field(default_factory=ObservedTables)
@@ -103,14 +101,9 @@ class TablesSteps(Generic[Contents]):
         """Return the verdict on a step. Record in ``carried`` the ports with wrong values, and those that did not
         answer: as failed if the step is the last one or some port has wrong values, else in a note. The verdict on a
         proven step has images of the tables in which P_Keys got other indexes than predicted.
-
-        Raises PortsNotStored if OpenSM fell back to having no policy and ``undoes_fallback`` is set, so that the caller
-        undoes the step.
         """
         step, targets, self.last_look = self.course.steps[number], self.prediction.survey.targets, found
         wrong, silent = found.wrong, found.silent
-        if found.fell_back and self.undoes_fallback:
-            raise PortsNotStored({})
         if wrong:
             why = f"{self.runner.wait:g} s without progress, although {self.signal_without_effect}"
             self.carried.failed |= {key: NotStored(f"{text} ({why})") for key, text in wrong.items()} | silent

@@ -200,7 +200,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         if self._settings.spreads and all(step.tables == self._course.start for step in self._course.steps):
             policies.to_signal = []  # the master has read its policy; a standby reads one only when it becomes master
         steps = self._steps(assignment, policies, "OpenSM was signalled twice")
-        steps.undoes_fallback, steps.unread = True, bool(self._site.unread_edit("policy"))
+        steps.unread = bool(self._site.unread_edit("policy"))
         if not self._guards.tokens:
             self._end_earlier_guards(assignment.operation)
         with stopped_by(steps.carried, assignment.operation):
@@ -226,8 +226,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         """Restore the former policy in one step, without a question, because OpenSM made most ports full members of the
         default partition."""
         assert operation.id is not None
-        went_back = self._go_back(operation, read=None)  # OpenSM has read no policy
-        carried.not_restored, carried.is_refused = went_back.failed, went_back.is_refused
+        carried.went_back = went_back = self._go_back(operation, read=None)  # OpenSM has read no policy
         if went_back.is_refused:
             result = (
                 "nothing was rolled back, because another user or program has changed a policy file; "

@@ -107,6 +107,9 @@ def test_the_fallback_is_noticed_and_the_former_policy_put_back_in_one_step(benc
     assert bench.tables() == before
     assert bench.opensm.host.file.data == OLD.encode()
     assert bench.states() == {1: "undone", 2: "done"}
+    with Journal.read(bench.journal) as journal:
+        assert [[each.status for each in journal.steps(number)] for number in (1, 2)] == [["failed"], ["done"]]
+        assert {each.status for each in journal.entries(1)} == {"failed"}
     assert bench.done.gone_back
     assert bench.opensm.clock == 0  # nobody waits for more of that
 
