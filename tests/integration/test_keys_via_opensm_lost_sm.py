@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.integration.keyed_opensm import CLOSED
 from tests.integration.keyed_standbys import NODES, KeyedSite, keyed_site
 
 [_, (NODE, GUID), _] = NODES.items()
+TO_STDOUT = ("-f", "stdout", "-D", "0x07")
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def site() -> Iterator[KeyedSite]:
 
 def stand_by(site: KeyedSite, conf: Path, cache: Path, program: str | Path = "opensm") -> None:
     """Start a standby with this options file and this folder for its key files."""
-    words = [program, "-F", conf, "-g", f"{GUID:#x}", "-f", "stdout", "-D", "0x07"]
+    words = [program, "-F", conf, "-g", f"{GUID:#x}", *TO_STDOUT]
     process, log = opensms.start(site.served, words, cache, NODE)
     site.stack.callback(log.close)
     site.stack.callback(process.wait, RUN_TIMEOUT)
@@ -77,3 +79,19 @@ def test_a_standby_without_an_options_file(site: KeyedSite) -> None:
     assert f"({conf})" in said
     assert "umask 077; cd " in said
     assert f"-c {conf})" in said
+
+
+def test_a_standby_that_has_read_another_sm_key_since(site: KeyedSite) -> None:
+    conf, folder = own_files(site)
+    conf.write_text(conf.read_text() + "sminfo_polling_timeout 60000\n")  # when it polls, it becomes master
+    process, log = opensms.start(site.served, ["opensm", "-F", conf, "-g", f"{GUID:#x}", *TO_STDOUT], folder, NODE)
+    site.stack.callback(log.close)
+    site.stack.callback(process.wait, RUN_TIMEOUT)
+    site.stack.callback(process.kill)
+    log.wait("ENTERING SM STANDBY STATE")
+    conf.write_text(conf.read_text() + "sm_key 0x5e11a7c0ffee\n")
+    process.send_signal(signal.SIGHUP)
+    log.wait("Loading Cached Option:sm_key")
+    said = refused(site)
+    assert "its sm_key is not that of the master" in said
+    assert str(conf) in said

@@ -17,6 +17,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
 from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, KeySetting, least_lease
 from ibkeys.keys.mkey import MKey
+from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.managers.files.journaled import is_proven
@@ -86,7 +87,7 @@ def find_key_managers(
     """
     managers = find_opensms(writer, reached, found, partial(_read_options, writer), _IF_ONE_IS_LEFT_OUT)
     for manager in managers.all:
-        for problem in _problems(manager, wanted):
+        for problem in (*_problems(manager, wanted), *_other_sm_key(manager, managers.master, wanted)):
             raise Refused(f"{manager.name}: {problem}", REFUSAL).unchanged()
     _refuse_shared(managers.report.hosts)
     return managers
@@ -157,6 +158,18 @@ def _problems(manager: ManagedOpensm, wanted: KeySetting) -> Iterator[str]:
             f"instead of {wanted.lease} s: ask for {given(f'--lease {least}', f'lease={least}')} or more, so that "
             f"{SWEEPS_OF_A_LEASE} sweeps have to be lost before it runs out"
         )
+
+
+def _other_sm_key(manager: ManagedOpensm, master: ManagedOpensm, wanted: KeySetting) -> Iterator[str]:
+    """Yield the reason why this OpenSM would be a second master when the run starts it again. A run that removes the
+    M_Key starts none; an OpenSM with sm_key 0 accepts every master."""
+    own = manager.options["sm_key"].value
+    if wanted.key.is_zero or own == master.options["sm_key"].value or own == SMKey(0):
+        return
+    yield (
+        "its sm_key is not that of the master, so it would be a second master when it is started again: finish an "
+        f"interrupted smkey-rotate, or put the master's sm_key and sa_key into {manager.file.name} and restart it"
+    )
 
 
 def _refuse_shared(hosts: Sequence[HostReport]) -> None:
