@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -30,6 +31,14 @@ def clean(text: str) -> str:
 
 def _escaped(char: str) -> str:
     return " " if char == "\n" else char.encode("unicode_escape").decode()
+
+
+def place_of(error: BaseException) -> str:
+    """Return the file and line of an unexpected *error*, in place of its text, which may quote anything, a key too."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else "an unknown place"
 
 
 def shortened(text: str) -> str:

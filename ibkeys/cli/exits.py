@@ -6,7 +6,6 @@ The codes: 0 done, 1 a check says no, 2 wrong usage, 3 could not complete, 4 ref
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -26,7 +25,7 @@ from ibkeys.errors import (
     Refused,
     UsageError,
 )
-from ibkeys.printable import Detail, Rest, cut, set_rest
+from ibkeys.printable import Detail, Rest, cut, place_of, set_rest
 from ibkeys.printable import clean as clean
 
 DONE: Final = 0
@@ -90,8 +89,7 @@ def message_of(error: BaseException) -> str | None:
         return "out of memory"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    # The text of an unexpected error may quote anything, a key included: it is not shown.
-    where = f"{type(error).__name__} at {_place(error)}"
+    where = f"{type(error).__name__} at {place_of(error)}"
     return f"internal error ({where}): a bug in ibkeys, please report it; -d shows more"
 
 
@@ -277,18 +275,8 @@ def _is_internal(error: BaseException) -> bool:
     return not isinstance(error, _EXPECTED) and not (isinstance(error, OSError) and error.strerror)
 
 
-def _place(error: BaseException) -> str:
-    from traceback import walk_tb  # not at the top: it loads much that a command without errors does not need
-
-    frames = [*walk_tb(error.__traceback__)]
-    if not frames:
-        return "an unknown place"
-    frame, line = frames[-1]
-    return f"{os.path.basename(frame.f_code.co_filename)}:{line}"
-
-
 def _print_frames(error: BaseException) -> None:
-    from traceback import walk_tb
+    from traceback import walk_tb  # not at the top: it loads much that a command without errors does not need
 
     for frame, line in walk_tb(error.__traceback__):
         print(f"  {frame.f_code.co_filename}:{line} {frame.f_code.co_qualname}", file=sys.stderr)

@@ -22,6 +22,7 @@ from typing import Any, Final, NoReturn
 
 from ibkeys import errors
 from ibkeys.errors import IbkeysError, Refused
+from ibkeys.printable import place_of
 from ibkeys.sim.hosted.linux import call, die_with_parent, library, mount
 
 _FOLDERS: Final = ("/mnt", "/media", "/srv", "/dev/shm")
@@ -147,11 +148,8 @@ def _work(work: Callable[[Path], Any], folder: Path, answers: int) -> NoReturn:
     except IbkeysError as error:
         _answer(answers, type(error).__name__, [str(error)])
     except BaseException as error:
-        place = error.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        where = f" at {os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno}" if place else ""
-        _answer(answers, IbkeysError.__name__, [f"internal error in the rehearsal ({type(error).__name__}{where})"])
+        where = f"{type(error).__name__} at {place_of(error)}"
+        _answer(answers, IbkeysError.__name__, [f"internal error in the rehearsal ({where})"])
     finally:
         os._exit(0)
 

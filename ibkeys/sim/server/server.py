@@ -17,6 +17,7 @@ from typing import Final
 
 from ibkeys.closing import Closing
 from ibkeys.errors import UsageError
+from ibkeys.printable import place_of
 from ibkeys.sim.nodes import SimNode
 from ibkeys.sim.server import clients as attached
 from ibkeys.sim.server import ibsim_protocol as protocol
@@ -174,11 +175,8 @@ class Server(Closing):
         """Count an internal error and log its place in the code. The text of *error* is left out, because it may
         contain a key."""
         self._counts["internal errors"] += 1
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        place = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else "?"
-        self._log(f"internal error ({type(error).__name__} at {place}): a bug in ibkeys; the server continues")
+        where = f"{type(error).__name__} at {place_of(error)}"
+        self._log(f"internal error ({where}): a bug in ibkeys; the server continues")
 
     def stop(self) -> None:
         """Let `serve` return. It may be called from a signal handler or another thread."""
