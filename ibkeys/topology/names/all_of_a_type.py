@@ -54,7 +54,7 @@ class AllOfAType:
         out = _nodes(missing)
         if not hosts or (missing and not exceptions) or out & _nodes(own) or len(out) * _EXCEPT > len(_nodes(hosts)):
             return None
-        length = _length(listed(self._sheet[place] for place in own))
+        length = length_of(listed(self._sheet[place] for place in own))
         if length <= LONG:
             return None
         is_named = all(self._is_name(self._sheet[place]) for place in hosts)
@@ -77,7 +77,7 @@ class AllOfAType:
         for row in own:
             numbers.setdefault(row["node_guid"], set()).add(row["port"])
         are_equal = all(each == numbers[own[0]["node_guid"]] for each in numbers.values())
-        if not are_equal or numbers.keys() != self._switches or _length(listed(own)) <= LONG:
+        if not are_equal or numbers.keys() != self._switches or length_of(listed(own)) <= LONG:
             return None
         return f"{ALL}{len(numbers):,} switches"
 
@@ -106,7 +106,8 @@ def place_of(row: Row) -> Place:
     return row["node_guid"], row["port"]
 
 
-def _length(words: Iterable[str]) -> int:
+def length_of(words: Iterable[str]) -> int:
+    """Return the number of characters of *words*, each with a blank after it."""
     return sum(len(word) + 1 for word in words)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.grouping import grouped
 from ibkeys.printable import clean
 from ibkeys.topology.names import sets as name_sets
-from ibkeys.topology.names.all_of_a_type import ALL, AllOfAType, Place, place_of
+from ibkeys.topology.names.all_of_a_type import ALL, AllOfAType, Place, length_of, place_of
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node, Port
@@ -74,7 +74,7 @@ class FoldedNames:
         """Return *rows* as few words, hosts before switches, in natural order; every port is named by one of them."""
         forms = self.forms(rows)
         numbered = next(forms)
-        return numbered if _length(numbered) <= _SHORT else min((numbered, *forms), key=_length)
+        return numbered if length_of(numbered) <= _SHORT else min((numbered, *forms), key=length_of)
 
     def forms(self, rows: Iterable[Row]) -> Iterator[list[str]]:
         """Yield *rows* as words in every available form: first with all numbers and GUIDs, then, if the fabric is
@@ -254,10 +254,6 @@ def _kind(port: Port) -> str | None:
     if port.peer is not None:
         return "to switches" if port.peer.node.is_switch else "to hosts"
     return "without a link" if port.info is not None and not port.is_linked else None
-
-
-def _length(words: Sequence[str]) -> int:
-    return sum(len(word) + 1 for word in words)
 
 
 def _quoted(name: str) -> str:

@@ -38,7 +38,7 @@ from ibkeys.sim.server.umad.hosts import (
 from ibkeys.sim.server.umad.issm import IssmDevices
 from ibkeys.sim.server.umad.mad_layer import MadLayer
 from ibkeys.sim.server.umad.open_ports import Page, ProgramPort
-from ibkeys.sim.server.umad.shells import STREAMS, Shells, StartShell
+from ibkeys.sim.server.umad.shells import STREAMS, Shells, StartShell, refuse
 from ibkeys.sim.server.umad.wire import Hello, HostAnswer, Kind, WireQuestion
 from ibkeys.sim.subnet import Subnet
 
@@ -137,12 +137,6 @@ class Connections:
             return f"{MOST_CONNECTIONS} programs are attached, which is the most"
         return ""
 
-    @staticmethod
-    def _refuse(connected: socket.socket, why: str) -> None:
-        with suppress(OSError):
-            connected.send(wire.refusal(f"the simulated fabric refuses: {why}"))
-        connected.close()
-
     def _hear(self, connected: socket.socket, events: int) -> None:
         """Receive the question of a connection and answer it. Then the connection is closed; if the question is OPEN, a
         port is opened for the program; if it is SHELL, it lasts as long as the shell."""
@@ -165,18 +159,18 @@ class Connections:
         self.loop.unregister(connected.fileno())
         hello, why_not = wire.parse_hello(raw), self._why_not(connected)
         if why_not:
-            self._refuse(connected, why_not)
+            refuse(connected, why_not)
             return
         if hello is None:
             if raw:
                 self.counts["malformed"] += 1
-            self._refuse(connected, "its library is of another version than the server")
+            refuse(connected, "its library is of another version than the server")
             return
         try:
             found = adapters_of(self.subnet, hello.host, self.home)
         except AddressError as error:
             self.log(f"refused a program: {error}")
-            self._refuse(connected, str(error))
+            refuse(connected, str(error))
             return
         if hello.question == WireQuestion.SHELL:
             self._shells.open(connected, name_of(self.subnet, found), descriptors)
@@ -221,7 +215,7 @@ class Connections:
         except OSError as error:
             if page is not None:
                 page.close()
-            self._refuse(connected, f"no further port can be opened: {error.strerror}")
+            refuse(connected, f"no further port can be opened: {error.strerror}")
             return
         ours.setblocking(False)
         opened = ProgramPort(next(self._slots), process_of_stream(connected), port, ours, page)

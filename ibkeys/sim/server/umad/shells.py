@@ -46,12 +46,12 @@ class Shells:
         """Start a shell on *host* for the program at the other end of *asking*, or refuse it."""
         why_not = self._why_not(asking, streams)
         if self.start is None or why_not:
-            _refuse(asking, why_not or "it starts no shells")
+            refuse(asking, why_not or "it starts no shells")
             return
         try:
             process = self.start(host, streams)
         except OSError as error:
-            _refuse(asking, f"no shell can be started on {host}: {error.strerror}")
+            refuse(asking, f"no shell can be started on {host}: {error.strerror}")
             return
         shell = _Shell(process, os.pidfd_open(process.pid), asking)
         self._running[shell.descriptor] = shell
@@ -89,7 +89,8 @@ class Shells:
             self._close(shell)
 
 
-def _refuse(asking: socket.socket, why: str) -> None:
+def refuse(asking: socket.socket, why: str) -> None:
+    """Send the reason *why* the program at the other end gets no answer, and close the connection."""
     with suppress(OSError):
         asking.send(wire.refusal(f"the simulated fabric refuses: {why}"))
     asking.close()
