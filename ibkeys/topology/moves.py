@@ -166,7 +166,8 @@ def move_in_words(row: Mapping[str, Any]) -> str:
 
 
 def _renamed(row: Mapping[str, Any]) -> str:
-    return f"renamed: {_quoted(row['before'])} -> {_quoted(row['after'])} ({row['node_type']} {row['node_guid']})"
+    node = f"{row['node_type'] or 'node'} {row['node_guid']}"
+    return f"renamed: {_quoted(row['before'])} -> {_quoted(row['after'])} ({node})"
 
 
 def _hca_replaced(row: Mapping[str, Any]) -> str:

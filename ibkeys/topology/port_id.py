@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
+from ibkeys.mad.const import NODE_TYPE_NAMES
 from ibkeys.printable import counted
 
 PortKey = tuple[int, int]
@@ -58,13 +59,13 @@ def identity(
     port: int | None,
     lid: int | None,
 ) -> dict[str, Any]:
-    """Return the keys that every port carries in every JSON document, null for unknown values; the arguments are the
-    fields of `PortId`."""
+    """Return the keys that every port carries in every JSON document, null for unknown values, and for a NodeType that
+    no node can have; the arguments are the fields of `PortId`."""
     return {
         "node_guid": None if node_guid is None else f"0x{node_guid:016x}",
         "port_guid": None if port_guid is None else f"0x{port_guid:016x}",
         "node_desc": node_desc,
-        "node_type": node_type,
+        "node_type": node_type if node_type in NODE_TYPE_NAMES.values() else None,
         "port": port,
         "lid": lid,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -243,3 +244,11 @@ def test_a_stranger_beside_protected_switches_is_still_found() -> None:
     assert not found.troubles  # one open end: a new link between two known switches would have two
     assert links_found(found) == links_of(net)
     assert violations(net) == 0
+
+
+def test_a_node_type_that_no_node_can_have_is_null_in_documents() -> None:
+    net = subnet("two-switch")
+    net.nodes[1].node_type = 255
+    with tool(net) as fabric:
+        ports = fabric.sweep().end_ports()
+    assert Counter(port.identity()["node_type"] for port in ports) == {"ca": 5, "switch": 2, None: 1}

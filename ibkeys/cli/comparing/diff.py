@@ -219,7 +219,7 @@ def _node_lines(how: str, rows: Sequence[JsonRow], names: FoldedNames, folded: b
         if len(alike) == 1:
             (row,) = alike
             name = exits.clean(row["node_desc"] or "name not readable")
-            yield f"{paint(f'node {how}', how)}: {name} ({row['node_type']} {row['node_guid']})"
+            yield f"{paint(f'node {how}', how)}: {name} ({row['node_type'] or 'node'} {row['node_guid']})"
         else:
             yield f"{paint(f'nodes {how}', how)}: {len(alike)} {kind}"
             yield from indented(names, map(_as_one_port, alike))
