@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, Literal
 
 from ibkeys.errors import FileFormatError
@@ -45,6 +44,9 @@ _VERY_LONG: Final = 1 << 32
 """The least number in a comment that is masked for people, because it may be a key."""
 _NAME: Final = re.compile(rb"(?<![0-9A-Za-z_])(m_key|sm_key|sa_key|cc_key)(?![0-9A-Za-z_])", re.IGNORECASE)
 _NUMBER: Final = re.compile(rb"(?<![0-9A-Za-z_])[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)(?![0-9A-Za-z_])")
+_DIGITS: Final = re.compile(rb"(?<![0-9A-Za-z_])[+-]?(?:[0-9]|[0-9a-fA-F]{9})[-+0-9A-Za-z_]*")
+"""A number, or a malformed one, such as ``0x1122334455667788-5566`` and ``aabbccddeeff0011``."""
+_REST_OF_WORD: Final = re.compile(rb"[-+0-9A-Za-z_]+")
 _REFERENCE: Final = re.compile(
     rb"(@+)(m_key|sm_key|sa_key|other):(?:([0-9]{1,18}|[0-9a-f]{32}):([+-]?[dox][0-9]{1,4}U?[lum01]*))?"
 )
@@ -75,15 +77,21 @@ def key_references(store: KeyStore) -> FileConversions:
 
 
 def without_keys(data: bytes) -> bytes:
-    """Return the options file *data* for people to read: keys, and long numbers in comments, are masked."""
+    """Return the options file *data* for people to read: keys, and long numbers in comments, are masked, with what is
+    written on right after them."""
     places = {each.start: each.end for each in _add_other_places(data, _find_keys(data))}
-    numbers = [each for each in _numbers_after_names(data) if _magnitude(each[0]) >= _LONG]
+    numbers = [each for each in _after_names(data, _DIGITS) if _may_be_key(each[0])]
     for comment in re.finditer(rb"#[^\n]*", data):
         numbers += [each for each in _NUMBER.finditer(data, *comment.span()) if _magnitude(each[0]) >= _VERY_LONG]
     for number in numbers:
         places[number.start()] = max(number.end(), places.get(number.start(), 0))
-    ends = [*sorted(places.items()), (len(data), len(data))]
-    return data[: ends[0][0]] + b"".join(MASK + data[one[1] : other[0]] for one, other in pairwise(ends))
+    shown, at = [], 0
+    for start, end in sorted(places.items()):
+        if start >= at:
+            shown += [data[at:start], MASK]
+            rest = _REST_OF_WORD.match(data, end)
+            at = rest.end() if rest is not None else end
+    return b"".join((*shown, data[at:]))
 
 
 def _record(data: bytes, store: KeyStore) -> bytes:
@@ -151,19 +159,19 @@ def _read_by_opensm(data: bytes) -> Iterator[_Place]:
 
 def _find_numbers_of_keys(data: bytes) -> Iterator[_Place]:
     """Yield each long number that follows the name of a key on the same line."""
-    for number in _numbers_after_names(data):
+    for number in _after_names(data, _NUMBER):
         value = _parse_number(number[0])
         if value is not None and value >= _LONG:
             yield _Place(*number.span(), "other", value)
 
 
-def _numbers_after_names(data: bytes) -> Iterator[re.Match[bytes]]:
+def _after_names(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
     end = 0
     for name in _NAME.finditer(data):
         start = max(end, name.end())
         line_end = data.find(b"\n", start)
         end = len(data) if line_end < 0 else line_end
-        yield from _NUMBER.finditer(data, start, end)
+        yield from pattern.finditer(data, start, end)
 
 
 def _add_other_places(data: bytes, places: list[_Place], known: dict[int, ReferenceKind] | None = None) -> list[_Place]:
@@ -229,6 +237,13 @@ def _parse_number(written: bytes) -> int | None:
     if value is None and written.isdigit() and len(written) <= 64:
         value = int(written)
     return value if value is not None and value < 1 << 64 else None
+
+
+def _may_be_key(word: bytes) -> bool:
+    """Return whether a word after the name of a key is a long number, or a malformed one of as many digits."""
+    if _NUMBER.fullmatch(word):
+        return _magnitude(word) >= _LONG
+    return len(re.findall(rb"[0-9a-fA-F]", word)) > 4
 
 
 def _magnitude(written: bytes) -> int:

@@ -74,6 +74,13 @@ def test_a_person_sees_no_key(store: KeyStore) -> None:
     )
 
 
+@pytest.mark.parametrize("end", [b"-5566", b"+7_8", b"x12", b"-0x55-66"])
+@pytest.mark.parametrize("start", [b"0x1122334455667788", b"1122334455667788", b"aabbccddeeff0011"])
+def test_a_person_sees_nothing_of_a_malformed_key(start: bytes, end: bytes) -> None:
+    shown = without_keys(b"m_key " + start + end + b" # new\nsm_key 0x99aabbccddeeff00\n")
+    assert shown == b"m_key (not shown) # new\nsm_key (not shown)\n"
+
+
 def test_rows_that_the_store_has_are_referred_to(store: KeyStore) -> None:
     keys = SmKeys(store)
     store.put_subnet_key(MKey(A), "new")
