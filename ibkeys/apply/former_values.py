@@ -30,7 +30,8 @@ class FormerTable:
     Blocks are stored as their 64 bytes: an operation writes up to 80,000 tables, and a number for each entry would take
     ten times as much memory. ``blocks_before``: number of a block → its bytes before the first Set; ``blocks_set``:
     number of a block → for each Set of it, the bytes that were read and those that were sent. ``own_sets``: the same
-    without the Sets of operations that undid this one, or that it undid.
+    without the Sets of operations that undid this one, or that it undid; those of an undo that has not ended are
+    included, because it may have put P_Keys elsewhere for a while.
     """
 
     blocks_before: dict[int, bytes] = field(default_factory=dict)
@@ -48,8 +49,8 @@ class FormerTable:
 
     @property
     def overwritten_values(self) -> dict[int, int]:
-        """Index → value that the operation's own Sets overwrote first. It may be another than in `values_before`:
-        others may have changed the entry while the operation was open."""
+        """Index → value that `own_sets` overwrote first. It may be another than in `values_before`: others may have
+        changed the entry while the operation was open."""
         found: dict[int, int] = {}
         for index, had, _ in _changed_entries(self.own_sets):
             found.setdefault(index, had)
@@ -67,18 +68,16 @@ class FormerTable:
             found[index] = found.get(index, frozenset()) | {valid_or_0(got)}
         return found
 
-    def note_set(self, image: Image) -> None:
-        """Note the block as it was read before a Set, and as the Set sent it."""
-        number = image.attribute_modifier & 0xFFFF
-        known = self.blocks_set.get(number, ())
-        self.blocks_set[number] = tuple(dict.fromkeys((*known, (image.before, image.after))))
+    def note_set(self, image: Image, *, is_own: bool) -> None:
+        """Note the block as it was read before a Set, and as the Set sent it. *is_own*: add it to `own_sets`, too."""
+        number, values = image.attribute_modifier & 0xFFFF, (image.before, image.after)
+        for sets in (self.blocks_set, self.own_sets) if is_own else (self.blocks_set,):
+            sets[number] = tuple(dict.fromkeys((*sets.get(number, ()), values)))
 
     def note_own_set(self, image: Image) -> None:
         """Note a Set of the operation itself, and the bytes from before its first Set."""
-        number = image.attribute_modifier & 0xFFFF
-        self.blocks_before.setdefault(number, image.before)
-        self.note_set(image)
-        self.own_sets[number] = self.blocks_set[number]
+        self.blocks_before.setdefault(image.attribute_modifier & 0xFFFF, image.before)
+        self.note_set(image, is_own=True)
 
 
 def _changed_entries(blocks: Mapping[int, Iterable[tuple[bytes, bytes]]]) -> Iterator[tuple[int, int, int]]:
@@ -96,10 +95,11 @@ class FormerValues:
     """The values that *operation* overwrote, and the values that it may have written: P_Key tables and enforcement
     bits, by port.
 
-    ``changed_bits``: the enforcement bits that its Sets changed; the other bits are not its own. ``names``: the ports
-    in words. ``files``: the files that it replaced, in that order. ``counters``: the number of ports whose counters it
-    cleared. ``drifted``: the GUIDs of the end ports that differed from the SM's policy when it began; None if the
-    journal does not have them. ``found_files``: the SHA-256 of the files that it would replace, as they were found.
+    ``changed_bits``: the enforcement bits that its own Sets changed; ``written_bits``: these, and the bits that
+    operations changed that undid this one, or that it undid. ``names``: the ports in words. ``files``: the files that
+    it replaced, in that order. ``counters``: the number of ports whose counters it cleared. ``drifted``: the GUIDs of
+    the end ports that differed from the SM's policy when it began; None if the journal does not have them.
+    ``found_files``: the SHA-256 of the files that it would replace, as they were found.
     ``plan_record``: the plan that the operation follows, or that it undoes; None if there is none. ``makes_again``: the
     operation is an undo, so that undoing it makes the change again; not so for the undo of an undo.
     """
@@ -108,6 +108,7 @@ class FormerValues:
     tables: dict[PortKey, FormerTable] = field(default_factory=dict)
     bits: dict[PortKey, Enforcement] = field(default_factory=dict)
     changed_bits: dict[PortKey, frozenset[str]] = field(default_factory=dict)
+    written_bits: dict[PortKey, frozenset[str]] = field(default_factory=dict)
     names: dict[PortKey, str] = field(default_factory=dict)
     files: list[FileImage] = field(default_factory=list)
     counters: int = 0
@@ -180,13 +181,15 @@ def former_in(journal: Journal, record: OperationRecord) -> FormerValues:
     kept = journal.options_of(first_operation_of(journal, record).id)
     former.drifted = _drifted(kept)
     former.found_files = frozenset(map(str, kept.get(KEPT_FILES, ())))
-    for relative in journal.relatives(record.id):
-        for entry in journal.entries(relative):
+    former.written_bits = dict(former.changed_bits)
+    for relative in map(journal.find, journal.relatives(record.id)):
+        is_open_undo = relative.undoes == record.id and relative.state in ("open", "failed")
+        for entry in journal.entries(relative.id):
             key = (entry.image.node_guid, entry.image.port)
             if entry.image.attribute == "P_KeyTable":
-                former.tables.setdefault(key, FormerTable()).note_set(entry.image)
+                former.tables.setdefault(key, FormerTable()).note_set(entry.image, is_own=is_open_undo)
             else:
-                _note_changed_bits(former, key, entry.image)
+                _note_changed_bits(former.written_bits, key, entry.image)
     return former
 
 
@@ -230,7 +233,7 @@ def keys_in(block: bytes) -> set[int]:
 def _note_bits(former: FormerValues, key: PortKey, command: str, image: Image) -> None:
     before, after = PortInfo(image.before), PortInfo(image.after)
     earlier = former.changed_bits.get(key, frozenset())
-    if _note_changed_bits(former, key, image) or key in former.bits:
+    if _note_changed_bits(former.changed_bits, key, image) or key in former.bits:
         found, first = Enforcement.of(before), former.bits.get(key)
         if first is not None:  # others may have changed the other bit since
             found = Enforcement(
@@ -250,9 +253,10 @@ def _note_bits(former: FormerValues, key: PortKey, command: str, image: Image) -
         )
 
 
-def _note_changed_bits(former: FormerValues, key: PortKey, image: Image) -> bool:
+def _note_changed_bits(bits: dict[PortKey, frozenset[str]], key: PortKey, image: Image) -> bool:
+    """Add to *bits* those that a Set of PortInfo changed, and return whether it changed any."""
     changed = _bits_of(image)
-    former.changed_bits[key] = former.changed_bits.get(key, frozenset()) | changed
+    bits[key] = bits.get(key, frozenset()) | changed
     return bool(changed)
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ibkeys.apply.former_values import FormerTable, FormerValues, valid_or_0
@@ -153,9 +153,12 @@ def _add_table(remaining: RemainingChanges, table: TableChange, survey: Survey, 
     values = dict(enumerate(target.values))
     if earlier is not None:
         values |= earlier.values_before
-    remaining.empties[table.port.key] = {
-        index: value for index, value in values.items() if value and not value & PARTITION_MASK
-    }
+    remaining.empties[table.port.key] = _empties_in(values)
+
+
+def _empties_in(values: Mapping[int, int]) -> dict[int, int]:
+    """Return those of *values* that are 0x8000: entries without a P_Key that are not 0."""
+    return {index: value for index, value in values.items() if value and not value & PARTITION_MASK}
 
 
 def _add_enforcement(
@@ -211,9 +214,10 @@ def _undo_bits(
     remaining: RemainingChanges, key: PortKey, target: PortTarget, former: FormerValues, only_off: bool
 ) -> None:
     now, found = target.enforcement, former.bits[key]
-    inbound, outbound = (name in former.changed_bits[key] for name in ENFORCEMENT_BITS)
-    back = Enforcement(found.inbound if inbound else now.inbound, found.outbound if outbound else now.outbound)
-    if back != found:
+    own, written = former.changed_bits[key], former.written_bits[key]
+    bits = list(zip(ENFORCEMENT_BITS, now.bits, found.bits, strict=True))
+    back = Enforcement(*(had if name in own else have for name, have, had in bits))
+    if any(have != had and name not in written for name, have, had in bits):
         remaining.foreign.append((target.id, "an enforcement bit has changed since, which the operation did not write"))
     if only_off:
         back = Enforcement(now.inbound and back.inbound, now.outbound and back.outbound)
@@ -238,9 +242,9 @@ def _undo_table(remaining: RemainingChanges, target: PortTarget, table: FormerTa
         if index not in overwritten or (only_adds and valid_or_0(have)):
             continue
         _put(after, index, PKey(value))
-        if value and not value & PARTITION_MASK:
-            remaining.empties.setdefault(target.id.key, {})[index] = value
     if surprises:
         remaining.foreign.append((target.id, "; ".join(surprises[:2])))
     if before != after:
+        # The present values too: a P_Key may be put at a free index for a while.
+        remaining.empties[target.id.key] = _empties_in(dict(enumerate(values)) | overwritten)
         remaining.tables.append(TableChange(target.id, before, after, len(values), target.peer))

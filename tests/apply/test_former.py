@@ -54,6 +54,8 @@ def test_an_undo_says_what_else_may_be_there_but_not_what_was() -> None:
             operation.record_all([image(1, block(0xFFFF), block(0xFFFF, 7))])
         with journal.undo_of(1) as undo:
             undo.record_all([image(1, block(0xFFFF, 7), block(0xFFFF, 0x8000)), image(2, block(1), block(2))])
+        assert undo.id is not None
+        journal.set_state(undo.id, "done")
         former = former_in(journal, journal.find(1))
     one, other = (HOST + 2, 1), (HOST + 4, 1)
     assert former.ports == [one]
@@ -61,6 +63,16 @@ def test_an_undo_says_what_else_may_be_there_but_not_what_was() -> None:
     assert former.tables[one].written_values == {1: {0, 7}}
     assert former.tables[other].written_values == {0: {2}}
     assert former.tables[other].overwritten_values == {}
+
+
+def test_what_an_interrupted_undo_put_elsewhere_is_restored_too() -> None:
+    with Journal(None) as journal:
+        with journal.operation("apply") as operation:
+            operation.record_all([image(1, block(0xFFFF, 5), block(0xFFFF, 7))])
+        with journal.undo_of(1) as undo:
+            undo.record_all([image(1, block(0xFFFF, 7, 0x8000), block(0xFFFF, 7, 5))])
+        former = former_in(journal, journal.find(1))
+    assert former.tables[HOST + 2, 1].overwritten_values == {1: 5, 2: 0x8000}
 
 
 def test_an_enforcement_bit_was_what_the_set_that_changed_it_read() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibkeys.apply.apply_plan import FinishedApply
+from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
 from ibkeys.apply.confirm import confirm_or_go_back
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.counters import plan_clear
@@ -15,6 +15,7 @@ from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.store.journal import FileImage, Journal
 from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths
+from ibkeys.topology.enforcement import ENFORCEMENT_BYTE, INBOUND, OUTBOUND
 from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, state_of, undo
 from tests.apply.lab import Lab
 from tests.fabricsim import set_p_key_capacity, swap_cables, writer
@@ -66,6 +67,34 @@ def test_an_entry_of_0x8000_comes_back_as_it_was(lab: Lab, stores: StorePaths) -
         apply(fabric, lab.plan({2: entries(0xFFFF, 0x8005)}))
         assert lab.host(2).p_keys[:4] == [0xFFFF, 0x8005, 0, 0x8000]
         undo(fabric)
+    assert lab.image() == before
+
+
+def test_an_empty_entry_of_0x8000_stays_where_the_undo_puts_a_p_key_for_a_while(lab: Lab, stores: StorePaths) -> None:
+    lab.host(2).p_keys = [0xFFFF, 0x8003, 0x8000, 0x8000]
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            w.apply(plan_set(w, fabric.find_port(2), {1: PKey(0x8010)}))
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_a_p_key_that_an_interrupted_undo_put_elsewhere_for_a_while_is_taken_away(lab: Lab, stores: StorePaths) -> None:
+    lab.host(2).p_keys = [0xFFFF, 0x8003, 0x8000]
+    before = lab.image()
+
+    def check() -> None:
+        if lab.host(2).p_keys[2] == 0x8003:
+            raise KeyboardInterrupt("by SIGTERM")
+
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            w.apply(plan_set(w, fabric.find_port(2), {1: PKey(0x8010)}))
+        with writer(fabric) as w, pytest.raises(KeyboardInterrupt):
+            w.apply(plan_undo(w, 1, ApplyHooks(check=check)))
+        assert lab.host(2).p_keys[2] == 0x8003
+        undo(fabric, None, "index-move")
     assert lab.image() == before
 
 
@@ -266,3 +295,17 @@ def test_an_undo_leaves_an_entry_alone_that_only_the_operation_before_it_wrote(l
             w.apply(plan_set(w, fabric.find_port(2), {1: PKey(0x8010)}))
         undo(fabric, 2)
     assert lab.host(2).p_keys[:3] == [0xFFFF, 0x8010, 0x8011]
+
+
+def test_an_undo_leaves_an_enforcement_bit_alone_that_only_the_operation_before_it_wrote(
+    lab: Lab, stores: StorePaths
+) -> None:
+    info = lab.leaf(2).info
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            w.apply(plan_enforce(w, fabric.find_port(7, 2), True, True))
+        info[ENFORCEMENT_BYTE] &= ~OUTBOUND
+        undo(fabric, 1)  # it switches inbound off only
+        info[ENFORCEMENT_BYTE] |= OUTBOUND
+        undo(fabric, 2)
+    assert info[ENFORCEMENT_BYTE] & (INBOUND | OUTBOUND) == INBOUND | OUTBOUND
