@@ -167,6 +167,18 @@ def test_removals_in_other_partitions_need_their_permission(scene: Scene) -> Non
     assert 0x8030 in tables(scene)["node02 mlx4_0", 1]
 
 
+def test_a_change_that_is_refused_for_drift_follows_the_apply_that_it_names(scene: Scene) -> None:
+    """No other command has --rewrite."""
+    scene.world.net.port("node03 mlx4_0", 1).p_keys = [0x7FFF]
+    assert scene.type(f"partition-add gpu --full node05 {LIVE}") == 4
+    assert "refused by interlock drift" in scene.err
+    assert "; `apply` with --rewrite makes it rewrite every table first; " in scene.err
+    scene.must(f"plan {master(scene).policy} --out {{dir}}/plan.json")
+    scene.must(f"apply {{dir}}/plan.json --via opensm --rewrite {LIVE}")
+    scene.must(f"partition-add gpu --full node05 {LIVE}")
+    assert {0x8030} <= set(tables(scene)["node03 mlx4_0", 1]) & set(tables(scene)["node05 mlx4_0", 1])
+
+
 def test_a_policy_that_is_not_typed_is_not_edited(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """The site file and the environment may name a draft: these commands edit the policy in force all the same."""
     draft = scene.folder / "draft.conf"

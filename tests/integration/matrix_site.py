@@ -153,7 +153,7 @@ class MatrixSite:
             code, text = self.yes(stores, *APPLY)
             if self.other is not None and "refused by interlock standby-differs" in text:
                 return self.yes(stores, *APPLY, "--override", "standby-differs")  # the plan has what is the master's
-            if "refused by interlock drift" in text and "--rewrite makes" in text:
+            if "refused by interlock drift" in text and "`apply` with --rewrite makes" in text:
                 return self.yes(stores, *APPLY, "--rewrite")
             return code, text
         code, text = self.type(stores, *words, *(() if "--yes" in words else ("--yes",)), "-v")

@@ -260,7 +260,7 @@ class Drift:
             yield Objection(
                 "drift",
                 f"{counted(count, 'port')} of this change {'does' if count == 1 else 'do'} not match OpenSM's policy: "
-                f"{named(self.texts_of_change)}; {given('--rewrite')} makes it rewrite every table first",
+                f"{named(self.texts_of_change)}; `apply` with {given('--rewrite')} makes it rewrite every table first",
                 f"OpenSM assumes that {'it is' if count == 1 else 'they are'} correct and would not "
                 f"rewrite {'it' if count == 1 else 'them'}.",
             )
