@@ -30,12 +30,12 @@ from ibkeys.change.interlocks.unread_policy import (
 )
 from ibkeys.change.method import MethodChoice
 from ibkeys.change.plan import ExposureNote, StepNote
-from ibkeys.change.through_sm import OpensmManagers
+from ibkeys.change.through_sm import ManagedOpensm
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Incomplete, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import NO_MKEY, MKey, notes_on_levels
+from ibkeys.keys.mkey import MKey, notes_on_levels
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.instance import CHECK_FIRST
 from ibkeys.managers.site import KEPT_HOSTS, MASTER, ReachedHost, hosts_in, reach, to_json
@@ -63,7 +63,7 @@ from ibkeys.mkeys.rollout.new_keys import object_to_user_key, why_left_alone
 from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob
-from ibkeys.mkeys.rollout.removal import why_nothing_to_remove
+from ibkeys.mkeys.rollout.removal import NO_KEY_SETTING, why_nothing_to_remove
 from ibkeys.mkeys.rollout.rest_of_run import rest_of_last_run
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named
@@ -125,7 +125,7 @@ def plan_removal(
         writer,
         REMOVAL,
         RunOptions(False, 0, 0),
-        lambda old: KeySetting(NO_MKEY, 0, 0),
+        lambda old: NO_KEY_SETTING,
         lambda job: why_nothing_to_remove(job, stored),
         through,
         progress,
@@ -151,9 +151,13 @@ def _plan_new(
     refuse_hidden_keys(writer, run, key_files)
     now = _common_setting(run)
     if now is None:
+        if command == REMOVAL and any(not each.unread for each in run.skipped):
+            # The ports have no key: no OpenSM may have one that it gives them later.
+            for each in find_key_managers(writer, reached, managers_of(run.found), NO_KEY_SETTING).all:
+                _refuse_other_options(each, NO_KEY_SETTING)
         return run
     managers = find_key_managers(writer, reached, managers_of(run.found), wanted(now))
-    _refuse_other_options(managers, now)
+    _refuse_other_options(managers.master, now)
     record = RunRecord(RunKeys(now, wanted(now)), plan_steps(now, wanted(now), through.open), to_json(reached))
     if through.confirm:
         require_raised_level(record)
@@ -267,13 +271,13 @@ def _common_setting(run: PlannedRun) -> KeySetting | None:
     )
 
 
-def _refuse_other_options(managers: OpensmManagers, now: KeySetting) -> None:
-    """Raise Refused (`MIXED`) if the master's options file has another setting than the ports, which have *now*."""
-    in_file = setting_in_options(managers.master)
+def _refuse_other_options(manager: ManagedOpensm, now: KeySetting) -> None:
+    """Raise Refused (`MIXED`) if the options file of an OpenSM has another setting than the ports, which have *now*."""
+    in_file = setting_in_options(manager)
     if in_file != now and not (in_file.key.is_zero and now.key.is_zero):
         other = "another M_Key" if in_file.key != now.key else f"level {in_file.protect}, lease {in_file.lease} s"
         raise Refused(
-            f"{managers.master.file.name} says {other}, but the ports have "
+            f"{manager.file.name} says {other}, but the ports have "
             f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}",
             MIXED,
         ).unchanged(

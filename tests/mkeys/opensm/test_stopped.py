@@ -52,6 +52,12 @@ def test_a_run_through_opensm_is_one_where_no_port_changes_too(bench: Bench) -> 
     assert {each.reason for each in run.skipped} == {"no M_Key, no level and no lease"}
 
 
+def test_nothing_to_remove_is_not_said_where_the_options_file_has_a_key(bench: Bench) -> None:
+    bench.opensm.conf.write_bytes(CONF + b"m_key 0x0000000000000007\n")
+    with bench.writer() as writer, pytest.raises(Refused, match="says another M_Key, but the ports have none"):
+        plan_removal(writer, ViaOpensm([SmHost()], WAIT))
+
+
 def test_a_lease_that_opensm_raises_above_its_sweep_interval_is_no_other_setting(bench: Bench) -> None:
     """OpenSM 3.3.23: "Sweep interval 3 >= mkey lease period 2. Setting lease period to 4"."""
     bench.deploy()
