@@ -230,10 +230,10 @@ class Standbys:
         """Watch a started standby for ``steady`` seconds. Return the error if it is not, or does not stay, in the state
         STANDBY, or has other key files; else None. *state*: its state now; *wait*: the seconds that it had to start.
 
-        An SM that is master for that long does not become a standby by itself.
+        A master that finds another one with a higher priority becomes a standby within that time, after DISCOVERING.
         """
         if state == MASTER:
-            state = self._state_after(standby, MASTER)
+            state = self._state_after(standby, lambda state: state != STANDBY)
             if state == MASTER:
                 return HostRefused(
                     f"{standby.name} was started and is master now: its sm_priority is higher, the former master is "
@@ -248,7 +248,7 @@ class Standbys:
                 "continue with `ibkeys resume`",
                 standby.host,
             ).explained(LEVEL_NOT_RAISED)
-        state = self._state_after(standby, STANDBY)
+        state = self._state_after(standby, lambda state: state == STANDBY)
         if state != STANDBY:
             return HostRefused(
                 f"{standby.name} was a standby and {'no longer answers' if state is None else f'is {state} now'}: "
@@ -264,13 +264,13 @@ class Standbys:
             )
         return None
 
-    def _state_after(self, standby: Standby, expected: str) -> str | None:
-        """Ask a standby for its SM state until that is another one than *expected*, or ``steady`` seconds have passed.
-        Return the last state."""
+    def _state_after(self, standby: Standby, goes_on: Callable[[str | None], bool]) -> str | None:
+        """Ask a standby for its SM state as long as *goes_on* is true of it, for ``steady`` seconds at most. Return the
+        last state; None if it does not answer."""
         return look_while(
             self.state_of(standby),
             lambda: self.state_of(standby),
-            lambda state: state == expected,
+            goes_on,
             self.runner.clock,
             self.steady,
             self.check,

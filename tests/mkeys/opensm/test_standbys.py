@@ -118,7 +118,7 @@ def test_one_that_becomes_master_is_no_standby(host: Host) -> None:
 
 
 def test_one_that_is_master_until_it_has_found_the_other_is_waited_for(host: Host) -> None:
-    host.states = {2.0: "master", 9.0: "standby"}
+    host.states = {2.0: "master", 8.0: "discovering", 9.0: "standby"}
     start(host)
     assert host.now >= 9 + STEADY
 
