@@ -118,6 +118,17 @@ def test_hosts_that_went_are_folded_and_each_is_named(tmp_path: Path, monday: Pa
     assert f"link removed: {SWITCH} port 3 - node03 mlx4_0 port 1\n" in out
 
 
+def test_hosts_of_a_type_that_no_node_can_have_are_named_too(tmp_path: Path, monday: Path) -> None:
+    net = subnet("two-switch")
+    for node in [node for node in net.nodes if node.description in HOSTS[4:]]:
+        node.node_type = 255
+    without = subnet("two-switch")
+    for host in HOSTS[4:]:
+        without.unplug(host, 1)
+    out = run("diff", save(net, tmp_path / "a.db"), save(without, tmp_path / "b.db"), "--fold").out
+    assert "nodes removed: 2 of no known type\n    node[05-06] mlx4_0\n" in out
+
+
 @pytest.mark.parametrize(
     ("words", "hosts", "looked_at"),
     [

@@ -221,7 +221,7 @@ def _node_lines(how: str, rows: Sequence[JsonRow], names: FoldedNames, folded: b
             name = exits.clean(row["node_desc"] or "name not readable")
             yield f"{paint(f'node {how}', how)}: {name} ({row['node_type'] or 'node'} {row['node_guid']})"
         else:
-            yield f"{paint(f'nodes {how}', how)}: {len(alike)} {kind}"
+            yield f"{paint(f'nodes {how}', how)}: {len(alike)} {kind or 'of no known type'}"
             yield from indented(names, map(_as_one_port, alike))
 
 

@@ -9,6 +9,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.exits import write
 from ibkeys.cli.screen.lines import NARROW
+from ibkeys.mad.const import NODE_TYPE_NAMES
 from ibkeys.printable import counted
 from ibkeys.topology.port_id import PortId
 
@@ -56,7 +57,7 @@ def _hop_document(hop: Hop, checks: Sequence[HopCheck]) -> JsonRow:
     return {
         "node_guid": f"0x{node.guid:016x}",
         "node_desc": node.description,
-        "node_type": node.type_name,
+        "node_type": NODE_TYPE_NAMES.get(node.type),
         "in_port": None if hop.in_port is None else hop.in_port.num,
         "out_port": None if hop.out_port is None else hop.out_port.num,
         "checks": [
