@@ -268,8 +268,8 @@ def _disable_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
+# The garbage collector's last pass over all objects of a sweep would take a tenth of the command's time.
 atexit.register(gc.freeze)
-# Without that, the garbage collector's last pass over all objects of a sweep takes a tenth of the command's time.
 
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}

@@ -59,6 +59,7 @@ def test_no_undo_is_offered_where_the_journal_ends_with_the_command(
 ) -> None:
     monkeypatch.setenv("IBKEYS_BACKEND", TWO_SWITCH)
     assert cli("apply", plan, "--allow-removals", "--yes").out.endswith("\ndone, verified by a fresh read\n")
+    assert cli("apply", plan, "--allow-removals", "--yes", "--first", 1).out.endswith("\npartly done\n")
 
 
 def test_each_port_that_changes_may_have_a_row(cli: Cli, plan: Path) -> None:

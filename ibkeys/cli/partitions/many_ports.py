@@ -145,6 +145,7 @@ class ManyPortsChange(ShownChange):
 
     def _write_result(self, applied: bool) -> None:
         plan, command, dry_run = self.plan, self.writer.command, self.consent.dry_run
+        is_kept = self.writer.fabric.stores.journal is not None  # a journal in memory ends with this command
         if self.format == "json":
             complete = applied and not (plan.rest or plan.failed or plan.gone_back)
             document: dict[str, Any] = {"dry_run": dry_run, "applied": applied, "complete": complete}
@@ -159,15 +160,14 @@ class ManyPortsChange(ShownChange):
             write(f"not rolled back, as said above; see `ibkeys journal {plan.operation_id}`")
         elif plan.gone_back:
             write("rolled back, except as listed above" if plan.failed else "rolled back: the tables are as they were")
+        elif applied and (plan.rest or plan.failed) and not is_kept:
+            write("partly done")
         elif applied and (plan.rest or plan.failed):
             from ibkeys.change.next_commands import advice_if_gone, next_commands
 
             assert plan.operation_id is not None
             commands = next_commands(command, plan.operation_id, plan.undoes)
             is_gone = plan.can_be_closed and not plan.rest and plan.failed == plan.remaining.absent
-            if self.writer.fabric.stores.journal is None:
-                write("partly done")
-                return
             write(
                 f"partly done: operation {plan.operation_id} is still open; `{commands.finish}` continues it"
                 f"{f'; {advice_if_gone(plan.operation_id)}' if is_gone else ''}"
@@ -177,7 +177,6 @@ class ManyPortsChange(ShownChange):
             how = plan.carrier.done_in_words
             if plan.waiting:
                 how = f"the tables are verified by a fresh read; not verified: {named(plan.waiting)}, as the note says"
-            is_kept = self.writer.fabric.stores.journal is not None  # a journal in memory ends with this command
             write(f"{how}; `ibkeys undo {plan.operation_id}` {back}" if is_kept else how)
         elif dry_run and plan.phases:
             write("dry run: nothing was changed")

@@ -168,12 +168,10 @@ def refuse_hidden_keys(writer: ChangeWriter, run: PlannedRun, key_files: Sequenc
     ]
     if not hidden:
         return
-    ring = writer.fabric.ring
     # An import of the keys that were sent already would not help.
+    sent = {port.port_guid: writer.fabric.ring.key_of(port.port_guid) for port in hidden}
     imports = [
-        file.import_command
-        for file in key_files
-        if any(file.keys.get(port.port_guid, key := ring.key_of(port.port_guid)) != key for port in hidden)
+        file.import_command for file in key_files if any(file.keys.get(guid, key) != key for guid, key in sent.items())
     ]
     repair = "stop every OpenSM, then `ibkeys sm-repair` finds which key of the key store each port has"
     moved = "`ibkeys keystore list --settle` if a port was moved, or "
