@@ -193,6 +193,14 @@ def test_repeated_text_takes_no_time(text: str) -> None:
     explain(text)
 
 
+def test_blanks_before_the_text_do_not_count() -> None:
+    text = " \n" * LONGEST + "ERR 1B14 "
+    result = run("explain", "-", stdin=text)
+    assert (result.code, result.err) == (0, "")
+    assert "ERR 1B14" in result.out
+    assert run("explain", "-", stdin=text + "x" * LONGEST).out == run("explain", text).out == result.out
+
+
 def test_without_text_it_says_how() -> None:
     result = run("explain", "-", stdin=" \n")
     assert result.code == 2

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 from click.core import ParameterSource
@@ -57,13 +58,17 @@ def _text_of(texts: tuple[str, ...]) -> str:
     """Return the text to explain. Raises UsageError if there is none."""
     from ibkeys.symptoms.explain import LONGEST
 
-    text = " ".join(texts)
+    stream: TextIO = io.StringIO(" ".join(texts))
     if texts in ((), ("-",)):
+        stream = sys.stdin
         if hasattr(sys.stdin, "reconfigure"):
             sys.stdin.reconfigure(errors="replace")
         if sys.stdin.isatty():
             exits.say("paste the text, then press Ctrl-D:")
-        text = sys.stdin.read(LONGEST + 1)
+    text = stream.read(LONGEST + 1)
+    while len(text) > LONGEST and text[0].isspace():
+        text = text.lstrip()
+        text += stream.read(LONGEST + 1 - len(text))
     if not text.strip():
         raise UsageError("there is no text to explain: give it in quotes, or on standard input")
     if len(text) > LONGEST:
