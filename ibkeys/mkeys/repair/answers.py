@@ -25,10 +25,11 @@ def sort_answers(sweep: FrugalSweep, candidates: Candidates, store: KeyStore) ->
     kept = [PortWithUnknownKey(port.identity(), _why_unknown(port, sweep, candidates)) for port in unknown.values()]
     kept += _absent_ports(sweep, candidates, store, ports.keys(), behind)
     unknown_ports = set(unknown.values())
+    in_order = sorted(shown.values(), key=lambda port: port.agent_path != ())
+    answers = [_answer_of(port, candidates) for port in in_order]
     return RepairResult(
-        answers=[
-            _answer_of(port, candidates) for port in sorted(shown.values(), key=lambda port: port.agent_path != ())
-        ],
+        answers=answers,
+        own_key=answers[0].m_key if in_order and in_order[0].agent_path == () else None,
         kept=kept,
         troubles=[
             trouble

@@ -45,12 +45,14 @@ class PortWithUnknownKey:
 
 @dataclass(slots=True)
 class RepairResult:
-    """The result of a repair. ``answers``: the ports that showed their keys, the local port first; ``kept``: the ports
-    whose key is not known; ``exported``: the files that were written; ``troubles``: other places that could not be
-    read, where no known port is; ``notes``: lines for the user.
+    """The result of a repair. ``answers``: the ports that showed their keys, the local port first; ``own_key``: the key
+    of the local port, None if it hides it; ``kept``: the ports whose key is not known; ``exported``: the files that
+    were written; ``troubles``: other places that could not be read, where no known port is; ``notes``: lines for the
+    user.
     """
 
     answers: list[PortAnswer] = field(default_factory=list)
+    own_key: MKey | None = None
     kept: list[PortWithUnknownKey] = field(default_factory=list)
     exported: ExportSummary = field(default_factory=lambda: ExportSummary(0, 0, None))
     troubles: list[Trouble] = field(default_factory=list)

@@ -56,7 +56,7 @@ def advise(
         return advice
     advice.holds = done.count_with(conf.m_key)
     advice.is_most = all(done.count_with(key) <= advice.holds for key in done.keys)
-    advice.own_has_it = bool(done.answers) and done.answers[0].m_key == conf.m_key
+    advice.own_has_it = done.own_key == conf.m_key
     known = {each.m_key for keys in candidates.values() for each in keys} | done.keys
     if conf.m_key not in known:
         advice.problems.append(

@@ -111,6 +111,19 @@ def test_an_own_port_with_another_key_ends_it_before_anybody_else_is_asked(lab: 
     assert lab.file() == before
 
 
+def test_an_own_port_that_hides_its_key_at_level_1_is_named_and_no_other_port_is_taken_for_it(
+    lab: Lab, tmp_path: Path
+) -> None:
+    lab.give([A] * len(lab.ports), level=1)
+    lab.own.m_key = C.reveal()
+    done = lab.repair()
+    [kept] = done.kept
+    assert kept.port["port_guid"] == f"0x{lab.own.guid:016x}"
+    assert lab.file() == dict.fromkeys(lab.wire(), A)
+    advice = advise(done, dict.fromkeys(lab.wire(), ()), False, tmp_path, conf_of(tmp_path, f"m_key {A.reveal():#x}\n"))
+    assert (advice.holds, advice.own_has_it) == (len(lab.ports) - 1, False)
+
+
 def test_a_port_that_does_not_answer_is_named_and_keeps_what_the_store_says_first(lab: Lab) -> None:
     lab.give([B] * len(lab.ports))
     lost = lab.net.port("node02 mlx4_0", 1)
