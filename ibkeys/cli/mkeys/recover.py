@@ -44,7 +44,14 @@ class _RecoverOptions(ChangeOptions):
     try_keys: tuple[str, ...] = options.repeated_field(
         "--try-keys", "FILE", "File of keys to try, one per line; repeatable."
     )
-    tries: int = options.number_field("--tries", 0, 1000, "N", "Maximum number of keys to try on one port.", default=8)
+    tries: int = options.number_field(
+        "--tries",
+        0,
+        1000,
+        "N",
+        "Maximum number of further keys of the store, and of --try-keys, to try on one port.",
+        default=8,
+    )
     wait: int | None = options.number_field(
         "--wait", 1, 1_000_000, "SECONDS", "Give up on a silent port after this time."
     )

@@ -55,7 +55,7 @@ def outlook_of(search: Search, options: RecoveryOptions, shown: int, spares: int
     silent, hiding = len(waiting.silent), len(waiting.hiding)
     leases = tuple(sorted(waiting.leases))
     seconds = seconds_to_wait(leases, options.wait)
-    tries = min(options.tries, len(options.try_keys) + spares)
+    tries = min(options.tries, spares) + min(options.tries, len(options.try_keys))
     each = tries + 2 + most_gets(leases, seconds, silent) if silent else 0
     return Outlook(
         shown=shown,

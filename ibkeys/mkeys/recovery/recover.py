@@ -93,6 +93,7 @@ class Recovery:
         waiting, writer = self.search.waiting, self.writer
         if not (waiting.silent or waiting.hiding or (self.options.sets_something and not self.outlook().is_empty)):
             return []
+        writer.fabric.swept = waiting.found  # the SM is looked for there, and not by another sweep with all keys
         for port in waiting.found.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
         # At most two attempts: leases run in the meantime.

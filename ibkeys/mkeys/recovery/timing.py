@@ -59,7 +59,9 @@ def seconds_to_wait(leases: Collection[int], wait: float | None) -> float:
 
 def most_gets(leases: Collection[int], seconds: float, closed: int) -> int:
     """Return the most SMPs that a silent port gets within *seconds* of waiting. *leases*: the known leases, in seconds;
-    *closed*: the number of silent ports."""
+    *closed*: the number of silent ports. While no lease is known, any may become known, so it is `MOST_GETS`."""
+    if not leases:
+        return MOST_GETS
     asked, last = 0, 0.0
     while (due := next_get_time(0.0, last, leases)) is not None and due < seconds:
         asked, last = asked + 1, due

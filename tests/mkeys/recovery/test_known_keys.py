@@ -66,6 +66,26 @@ def test_no_more_keys_are_tried_than_allowed() -> None:
     assert victim.m_key_violations <= run.outlook.violations
 
 
+def test_no_stored_key_is_tried_before_the_user_agreed_and_then_no_more_than_allowed(tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    victim = net.port("node02 mlx4_0", 1)
+    wrong = [MKey(number) for number in range(1, 8)]
+    paths = store_with(tmp_path, net, lambda port: wrong if port is victim else [MKey(port.guid)])
+    lock(net, lease=600)
+    for port in end_ports(net):
+        port.m_key = port.m_key if port is victim else port.guid
+        port.sm_lid = net.port("node03 mlx4_0", 1).lid
+    stores = {"keystore": paths.keystore, "journal": paths.journal}
+    with tool(net, **stores) as fabric, writer(fabric, dry_run=True) as w:
+        recovery = plan_recovery(w, options=RecoveryOptions(tries=2))
+        recovery.objections()
+    assert victim.m_key_violations == 1
+    assert recovery.outlook().tries == 2
+    run = Run(net, None, RecoveryOptions(tries=2), "mkey-under-sm", **stores)
+    tried = {int.from_bytes(mad[24:32]) for mad in run.wire} & {key.reveal() for key in wrong}
+    assert tried == {7, 6, 5}
+
+
 def test_a_key_that_everybody_can_read_is_stored_and_no_lease_is_started() -> None:
     net = subnet("two-switch")
     lock(net, level=0)
