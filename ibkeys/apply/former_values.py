@@ -234,15 +234,11 @@ def _note_bits(former: FormerValues, key: PortKey, command: str, image: Image) -
     before, after = PortInfo(image.before), PortInfo(image.after)
     earlier = former.changed_bits.get(key, frozenset())
     if _note_changed_bits(former.changed_bits, key, image) or key in former.bits:
-        found, first = Enforcement.of(before), former.bits.get(key)
-        if first is not None:  # others may have changed the other bit since
-            found = Enforcement(
-                *(
-                    one if name in earlier or name not in former.changed_bits[key] else other
-                    for name, one, other in zip(ENFORCEMENT_BITS, first.bits, found.bits, strict=True)
-                )
-            )
-        former.bits[key] = found
+        now = Enforcement.of(before)
+        first = former.bits.get(key, now)
+        new = former.changed_bits[key] - earlier  # others may have changed these bits since the first Set
+        bits = zip(ENFORCEMENT_BITS, first.bits, now.bits, strict=True)
+        former.bits[key] = Enforcement(*(later if name in new else early for name, early, later in bits))
     elif image.key_name is None and any(not row.decode(after.raw) for row in VIOLATION_COUNTERS):
         former.counters += 1
     else:

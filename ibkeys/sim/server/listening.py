@@ -8,7 +8,7 @@ import socket
 from ibkeys.errors import TransportError
 
 
-def listening(kind: socket.SocketKind, address: bytes, name: str, backlog: int) -> socket.socket:
+def listen_at(kind: socket.SocketKind, address: bytes, name: str, backlog: int) -> socket.socket:
     """Open a socket of the simulator *name* that listens at *address*, an abstract name, and return it.
 
     *backlog*: how many connections may wait. Raises TransportError.

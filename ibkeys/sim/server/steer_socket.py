@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 from ibkeys.errors import TransportError
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.credentials import own_users, user_of_stream
-from ibkeys.sim.server.listening import listening
+from ibkeys.sim.server.listening import listen_at
 
 MAX_LINE: Final = 4096
 MAX_CONNECTIONS: Final = 16
@@ -80,7 +80,7 @@ class Connection:
 
 def bind(name: str) -> socket.socket:
     """Open the control socket of the simulator *name* and return it. Raises TransportError."""
-    return listening(socket.SOCK_STREAM, protocol.socket_name(name, "steer"), name, MAX_CONNECTIONS)
+    return listen_at(socket.SOCK_STREAM, protocol.socket_name(name, "steer"), name, MAX_CONNECTIONS)
 
 
 def accept(listening: socket.socket, users: Container[int]) -> Connection | None:

@@ -22,7 +22,7 @@ from ibkeys.errors import AddressError
 from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.server.credentials import process_of_stream, user_of_stream
 from ibkeys.sim.server.is_sm import IsSm
-from ibkeys.sim.server.listening import listening
+from ibkeys.sim.server.listening import listen_at
 from ibkeys.sim.server.loop import READABLE, WRITABLE, Loop
 from ibkeys.sim.server.outbox import MadTap
 from ibkeys.sim.server.umad import wire
@@ -97,7 +97,7 @@ class Connections:
         self._issm = IssmDevices(self.loop, self._set_is_sm, for_all=self.users is None)
         self._shells = Shells(self.loop, self.start_shell)
         address = b"\0" + f"{self.name}:umad".encode()
-        self._listening = listening(socket.SOCK_SEQPACKET, address, self.name, _BACKLOG)
+        self._listening = listen_at(socket.SOCK_SEQPACKET, address, self.name, _BACKLOG)
         self.loop.register(self._listening.fileno(), self._accept)
 
     @property
