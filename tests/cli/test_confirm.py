@@ -79,7 +79,7 @@ def test_a_rollback_names_the_ports_where_it_kept_what_somebody_else_wrote(cli: 
         patch.setattr("ibkeys.sim.subnet.Subnet.from_file", lambda *args, **rest: lab.net)
         result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
     assert result.code == 3
-    assert result.out.endswith("rolled back, except as listed above\n")
+    assert result.out.endswith("not everything is rolled back, as listed above; see `ibkeys journal 1`\n")
     for name, entry in (("node02", "index 1 is 0x8021"), ("node03", "index 3 is 0x8022")):
         [line] = [line for line in result.err.splitlines() if f"not written: {name} mlx4_0" in line]
         assert line.endswith(f"{entry}; what another user or program wrote is kept")

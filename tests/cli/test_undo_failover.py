@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from ibkeys.mad.const import SMState
-from tests.cli.live_cluster import LIVE, POLICY, cluster, policies_shown
+from tests.cli.live_cluster import LIVE, POLICY, cluster, policies_shown, tables
 from tests.cli.scenes import Scene
 from tests.recordings.opensm import Opensm
-from tests.recordings.world import STANDBY_HOST
+from tests.recordings.recorder import Stop
+from tests.recordings.world import STANDBY_HOST, World
 
 CHANGE = f"partition-add gpu --full node02 {LIVE}"
 LATER = f"partition-add tank --limited node04 {LIVE}"
@@ -162,3 +163,19 @@ def test_a_policy_written_for_a_standby_is_not_said_to_be_told(scene: Scene) -> 
     second.start_again()
     scene.must(f"undo 2 {LIVE}")
     assert policies_shown(scene)[0][1] == ("at-takeover", 3)
+
+
+def test_a_rollback_that_the_death_of_the_master_stops_is_not_called_one(scene: Scene) -> None:
+    """Nobody tells the new master to read the restored files, so no port changes: a background process tries again."""
+
+    def fail_over(world: World) -> None:
+        end(world.opensms[0])
+        take_over(world.opensms[1])
+
+    stop = Stop("sleep", 100, fail_over)
+    assert scene.type(f"{CHANGE} --confirm-within 300", stop) == 3
+    assert "no longer runs" in scene.err
+    assert scene.out.endswith("not everything is rolled back, as listed above; see `ibkeys journal 1`\n")
+    assert 0x8030 in tables(scene)["node02 mlx4_0", 1]
+    [_, rollback] = scene.operations()
+    assert (rollback["command"], rollback["state"]) == ("undo", "open")

@@ -159,7 +159,8 @@ class ManyPortsChange(ShownChange):
         elif plan.is_rollback_refused:
             write(f"not rolled back, as said above; see `ibkeys journal {plan.operation_id}`")
         elif plan.gone_back:
-            write("rolled back, except as listed above" if plan.failed else "rolled back: the tables are as they were")
+            left = f"not everything is rolled back, as listed above; see `ibkeys journal {plan.operation_id}`"
+            write(left if plan.failed else "rolled back: the tables are as they were")
         elif applied and (plan.rest or plan.failed) and not is_kept:
             write("partly done")
         elif applied and (plan.rest or plan.failed):
