@@ -55,6 +55,8 @@ def find_to_resume(journal: Journal, operation: int | None) -> OperationTarget:
     if operation is not None:
         return operations.as_resumed(operations.find(operation))
     found = operations.list_unfinished()
+    if not found and (awaiting := operations.list_awaiting()):
+        raise not_open(awaiting[-1].record)
     if not found:
         raise StoreError(
             f"no operation is open in {journal.in_words}: see `ibkeys journal`, or make a new plan (`ibkeys plan`)"

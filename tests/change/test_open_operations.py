@@ -146,6 +146,15 @@ def test_one_that_has_ended_is_named_in_the_refusal() -> None:
     assert outcome(find_to_undo, journal, 1) == (1, True, "partitions")
 
 
+def test_one_that_awaits_its_confirmation_is_named_where_none_is_open() -> None:
+    """`ibkeys journal` shows it as open, so "no operation is open" and "make a new plan" would mislead."""
+    journal = Journal(None)
+    for each in (APPLY, waits(1)):
+        each(journal)
+    with pytest.raises(StoreError, match=r"operation 1 \(apply\) is not open: `ibkeys confirm 1` finishes it, .* undo 1"):
+        find_to_resume(journal, None)
+
+
 def test_two_that_are_open_are_named() -> None:
     journal = Journal(None)
     for begin in (SM_KEYS, KEYS):
