@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
+
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
 from ibkeys.apply.confirm import confirm_or_go_back
+from ibkeys.apply.former_values import valid_or_0
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.counters import plan_clear
 from ibkeys.change.enforce import plan_enforce
@@ -95,6 +101,34 @@ def test_a_p_key_that_an_interrupted_undo_put_elsewhere_for_a_while_is_taken_awa
             w.apply(plan_undo(w, 1, ApplyHooks(check=check)))
         assert lab.host(2).p_keys[2] == 0x8003
         undo(fabric, None, "index-move")
+    assert lab.image() == before
+
+
+INDEXES = (1, 2, 3, 4, 33)
+P_KEYS = st.lists(st.sampled_from([0, 0x8000, 0x8003, 0x0003, 0x8010, 0x8011, 0x0013]), min_size=5, max_size=5).filter(
+    lambda keys: max(Counter(key & 0x7FFF for key in keys if key & 0x7FFF).values(), default=0) <= 1
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(P_KEYS, P_KEYS, st.lists(st.integers(2, 14), max_size=2))
+def test_a_table_comes_back_byte_for_byte_after_an_undo_that_was_interrupted(
+    tmp_path_factory: pytest.TempPathFactory, found: list[int], planned: list[int], stops: list[int]
+) -> None:
+    lab = Lab()
+    for index, key in zip(INDEXES, found, strict=True):
+        lab.host(2).p_keys[index] = key
+    before, table = lab.image(), dict(zip(INDEXES, planned, strict=True))
+    plan = lab.plan({2: entries(0xFFFF, *(valid_or_0(table.get(index, 0)) for index in range(1, 34)))}, leaves=False)
+    assume(any(each.differs for each in plan.tables))
+    with opened(lab, StorePaths(None, tmp_path_factory.mktemp("stores") / "journal.db")) as fabric:
+        apply(fabric, plan, "index-move")
+        for stop in stops:
+            with suppress(KeyboardInterrupt), writer(fabric, "index-move") as w:
+                w.apply(plan_undo(w, 1, ApplyHooks(check=interrupted_at(stop))))
+                break
+        if lab.image() != before:
+            undo(fabric, 1, "index-move")
     assert lab.image() == before
 
 
