@@ -151,7 +151,7 @@ def test_one_that_awaits_its_confirmation_is_named_where_none_is_open() -> None:
     journal = Journal(None)
     for each in (APPLY, waits(1)):
         each(journal)
-    with pytest.raises(StoreError, match=r"operation 1 \(apply\) is not open: `ibkeys confirm 1` finishes it, .* undo 1"):
+    with pytest.raises(StoreError, match=r"operation 1 \(apply\) is not open: `ibkeys confirm 1` finishes it, "):
         find_to_resume(journal, None)
 
 
