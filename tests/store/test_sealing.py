@@ -119,6 +119,19 @@ def test_another_passphrase_and_back_to_clear(path: Path) -> None:
         assert (store.is_encrypted, store.all_keys().get(PORT, []), store.subnet_keys()) == (False, [A, B], [C])
 
 
+def test_a_store_without_keys_does_not_take_another_passphrase_for_the_present_one(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    with KeyStore(path) as store:
+        store.encrypt(phrase(), CHEAP)
+    with KeyStore(path, passphrase=phrase("wrong")) as store:
+        with pytest.raises(StoreSealed, match="not the passphrase"):
+            store.encrypt(phrase("new"), CHEAP)
+        with pytest.raises(StoreSealed, match="not the passphrase"):
+            store.decrypt()
+    with KeyStore(path, passphrase=phrase()) as store:
+        store.put_imported(PORT, A)
+
+
 def test_it_is_asked_for_once_and_only_when_needed(path: Path) -> None:
     asked = []
 

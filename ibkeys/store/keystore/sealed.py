@@ -85,6 +85,7 @@ class SealedStore(TopologyStore):
 
     def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:
         with self.database.transaction() as connection:
+            _ = self._seal  # proves the present passphrase, also while there is no key to open
             tables = [(each, self._opened_rows(each)) for each in KEY_TABLES]
             connection.execute("DELETE FROM encryption")
             if row is not None:
