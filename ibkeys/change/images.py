@@ -44,8 +44,9 @@ def image_of(
     )
 
 
-def changes_of(image: Image) -> list[ImageRow]:
-    """Return the values that differ between the images of one Set. Of an M_Key the row only says that it was set."""
+def changes_of(image: Image, removes_key: bool = False) -> list[ImageRow]:
+    """Return the values that differ between the images of one Set. Of an M_Key the row only says that it was set, or,
+    with *removes_key*, that it was removed."""
     if image.attribute == "P_KeyTable":
         start = (image.attribute_modifier & 0xFFFF) * P_KEYS_PER_BLOCK
         pairs = zip(P_KEY_BLOCK.unpack(image.before), P_KEY_BLOCK.unpack(image.after), strict=True)
@@ -62,4 +63,4 @@ def changes_of(image: Image) -> list[ImageRow]:
     ]
     # A counter ignores every written value but 0.
     rows += [(row.attr, None, row.decode(before.raw), 0) for row in VIOLATION_COUNTERS if not row.decode(after.raw)]
-    return rows if image.key_name is None else [("m_key", None, None, "set"), *rows]
+    return rows if image.key_name is None else [("m_key", None, None, "zero" if removes_key else "set"), *rows]

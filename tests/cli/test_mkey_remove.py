@@ -45,6 +45,21 @@ def test_as_a_person_sees_it(cli: Cli) -> None:
     )
 
 
+@pytest.mark.parametrize("removal", [("mkey-remove",), ("undo", 1)])
+def test_the_journal_has_a_removed_key_as_zero(cli: Cli, removal: tuple[str, ...]) -> None:
+    def keys(operation: int) -> set[str]:
+        changes = cli("journal", operation, "-f", "json").json["changes"]
+        return {each["after"] for each in changes if each["kind"] == "m_key"}
+
+    assert cli(*removal, "--yes", "--leave-open").code == 0
+    assert shown(cli) == {("zero", 0, 0)}
+    assert (keys(1), keys(2)) == ({"set"}, {"zero"})
+    assert "  m_key: - -> zero\n" in cli("journal", 2).out
+    if removal == ("mkey-remove",):
+        assert cli("undo", 2, "--yes").code == 0
+        assert keys(3) == {"set"}
+
+
 def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
     ports, last = lines(cli("mkey-remove", "--yes", "-f", "json"))
     assert [port["result"] for port in ports] == ["done"] * 8

@@ -15,6 +15,7 @@ from ibkeys.fabric.compare import Comparison, compare
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.grouping import grouped
 from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import Runs
 from ibkeys.topology.moves import move_in_words
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.nodes import Port
@@ -108,8 +109,9 @@ def what_was_done(path: Path) -> tuple[Text, list[ReportTable]]:
         rows = [
             (each["id"], row)
             for each in operations
+            for removals in [Runs(journal).removals(each["id"])]
             for entry in journal.entries(each["id"])
-            for row in changed_rows(entry)
+            for row in changed_rows(entry, removals)
         ]
     for each in operations:
         each.update({name: time_text(each[name]) for name in ("started", "finished") if each[name] is not None})

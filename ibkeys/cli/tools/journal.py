@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     """
     from ibkeys.store.journal import Journal
     from ibkeys.store.journal.rehearsals import rehearsal_before
+    from ibkeys.store.journal.runs import Runs
     from ibkeys.store.private_files import is_there
 
     path = journal_of(where)
@@ -43,11 +45,12 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     with Journal.read(path) as opened:
         records = opened.list_operations() if operation is None else [opened.find(operation)]
         entries = [] if operation is None else opened.entries(operation)
+        removals = set[int]() if operation is None else Runs(opened).removals(operation)
         files = [] if operation is None else [_file(entry) for entry in opened.files(operation)]
         steps = [] if operation is None else [asdict(step) for step in opened.steps(operation)]
         rehearsal = None if operation is None else rehearsal_before(opened, records[0])
     operations = [operation_document(record) for record in records]
-    rows = [row for entry in entries for row in changed_rows(entry)]
+    rows = [row for entry in entries for row in changed_rows(entry, removals)]
     details: dict[str, Any] = {}
     if operation is not None:
         details = {
@@ -122,8 +125,9 @@ def _joined(operation: dict[str, Any]) -> dict[str, str | None]:
     return {name: None if operation[name] is None else " ".join(operation[name]) for name in ("overrides", "options")}
 
 
-def changed_rows(entry: JournalEntry) -> list[dict[str, Any]]:
-    """Return the changes of one Set as rows, one for each P_Key entry or field that it changed."""
+def changed_rows(entry: JournalEntry, removals: Collection[int] = ()) -> list[dict[str, Any]]:
+    """Return the changes of one Set as rows, one for each P_Key entry or field that it changed. *removals*: the port
+    GUIDs whose M_Key the operation removed."""
     from ibkeys.change.images import changes_of
     from ibkeys.topology.port_id import identity
 
@@ -131,7 +135,7 @@ def changed_rows(entry: JournalEntry) -> list[dict[str, Any]]:
     port = identity(image.node_guid, image.port_guid or None, image.node_desc, image.node_type, image.port, image.lid)
     return [
         {**port, "status": entry.status, "kind": kind, "index": index, "before": before, "after": after}
-        for kind, index, before, after in changes_of(image)
+        for kind, index, before, after in changes_of(image, image.port_guid in removals)
     ]
 
 

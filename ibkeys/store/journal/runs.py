@@ -222,6 +222,15 @@ class Runs:
         """Return the numbers of all operations that are runs."""
         return {number for (number,) in self._database.query("SELECT operation FROM runs", of="runs")}
 
+    def removals(self, operation: int) -> set[int]:
+        """Return the port GUIDs whose M_Key *operation* removes: a run that removes all of them, or an undo of the run
+        that gave these ports their first one."""
+        undone = self._journal.find(operation).undoes
+        run = self.find(operation if undone is None else undone)
+        if run is None or (undone is None and run.command != REMOVAL):
+            return set()
+        return {port.port_guid for port in self.ports(run.id) if undone is None or port.old_name is None}
+
     def _via(self, text: str | None) -> Mapping[str, Any] | None:
         if text is None:
             return None
