@@ -72,16 +72,16 @@ class CounterReadings:
         rose to its largest value.
 
         At the first reading of a port only counters at their largest value are reported. A counter that is lower than
-        before was cleared in between, so its whole value is new. A counter that could not be read keeps its last value.
+        before was cleared in between, so its whole value is new. A counter that could not be read keeps its last value
+        and the traps since then.
         """
         self._round += 1
         events = []
-        from_traps, self._from_traps = self._from_traps, {}
         for port, kind, value in _values(found, errors):
             counter = port.node.guid, port.node.twin, port.num, kind
             before = self.last.get(counter)
             self.last[counter] = _Last(value, self._round)
-            event = self._event(port, kind, value, before, from_traps.get(counter, 0), time)
+            event = self._event(port, kind, value, before, self._from_traps.pop(counter, 0), time)
             if event is not None:
                 events.append(event)
         self._forget()
@@ -120,6 +120,7 @@ class CounterReadings:
             if seen >= oldest and place >= too_many:
                 break
             del self.last[counter]
+            self._from_traps.pop(counter, None)
 
 
 def _values(found: Topology, errors: Mapping[Port, ConstraintErrors]) -> Iterator[tuple[Port, EventKind, int]]:

@@ -64,8 +64,15 @@ class Names:
         return EventEnd(port_guid=gid & _INTERFACE_ID or None, lid=lid or None)
 
     def switch_port(self, lid: int, num: int) -> EventEnd:
-        """Return the external port *num* of the switch with *lid*, as far as it is known."""
+        """Return the port *num* of the switch with *lid*.
+
+        If the last sweep found no such port, the end has the LID and number alone. If it found another port with that
+        LID, that counts as a miss.
+        """
         port = self.by_lid(lid)
         if port is None:
             return EventEnd(lid=lid or None, port=num)
-        return self._end_of(port.node.ports.get(num, port) if port.node.is_switch else port)
+        if not port.node.is_switch or num not in port.node.ports:
+            self.misses += 1
+            return EventEnd(lid=lid, port=num)
+        return self._end_of(port.node.ports[num])

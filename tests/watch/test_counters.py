@@ -121,6 +121,19 @@ def test_a_port_that_could_not_be_read_is_compared_when_it_can_again() -> None:
     assert shown(event) == ("p_key-violations", "node03 mlx4_0", 5, 5)
 
 
+def test_traps_of_a_port_that_could_not_be_read_count_at_its_next_reading() -> None:
+    net = watched_subnet()
+    counters, names = CounterReadings(), names_of(net)
+    with ibkeys.open(net, timing=ibkeys.Timing(0.1, 0)) as fabric:
+        counters.compare(*read(fabric), TIME)
+        (report,) = reports(net, lambda: wrong_p_key(net))
+        counters.record_trap(event_of_report(report, names, TIME))
+        net.silence(host(net, 3).node, True, forwards=True)
+        assert counters.compare(*read(fabric), TIME) == []
+        net.silence(host(net, 3).node, False, forwards=True)
+        assert counters.compare(*read(fabric), TIME) == []
+
+
 def test_ports_that_are_gone_for_good_are_forgotten() -> None:
     net = watched_subnet()
     counters = CounterReadings()

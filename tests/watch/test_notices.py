@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ibkeys.client.report_port import TrapReport
 from ibkeys.mad.const import TrapNumber
-from ibkeys.mad.notice import BadMKeyDetails, Notice
+from ibkeys.mad.notice import BadMKeyDetails, BadPKeySwitchPortDetails, Notice
 from ibkeys.watch.event import Event, EventEnd
 from ibkeys.watch.names import Names
 from ibkeys.watch.notices import FOLLOWED_BACK, NOT_NAMED, event_of_report
@@ -67,6 +67,16 @@ def test_a_p_key_stopped_at_a_switch_names_its_port() -> None:
     assert (event.kind, event.trap) == ("bad-p_key-at-switch", 259)
     assert (event.at.node_guid, event.at.port) == (leaf.node.guid, leaf.number)
     assert (name(event.sender), name(event.receiver)) == ("node02 mlx4_0:1", "node03 mlx4_0:1")
+
+
+@pytest.mark.parametrize(("lid", "port"), [(7, 200), (2, 9)], ids=["no-such-port", "no-switch"])
+def test_a_switch_port_that_no_sweep_found_is_not_another_port(names: Names, lid: int, port: int) -> None:
+    notice = Notice.new(is_generic=1, type=2, producer_type=2, trap_number=259, issuer_lid=lid)
+    details = BadPKeySwitchPortDetails.new(lid_addr1=2, lid_addr2=3, p_key=0x8123, sw_lid_addr=lid, port_no=port)
+    before = names.misses
+    event = event_of_report(TrapReport(notice.with_details(details), 0, 1, 0.0), names, TIME)
+    assert event.at == EventEnd(lid=lid, port=port)
+    assert names.misses == before + 1
 
 
 def test_a_wrong_m_key_by_directed_route_is_followed_back_to_its_sender() -> None:
