@@ -170,7 +170,10 @@ def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> 
     row = fields | {"leases": " ".join(map(str, outlook.leases))}
     declared = MKEY_RECOVER._replace(rows=MKEY_RECOVER.other_rows)
     if not write_document(format, declared, lambda: document, [row]) and not outlook.is_empty:
-        write("dry run: no lease was started on purpose and no other key was tried; each silent port was queried once")
+        write(
+            "dry run: no lease was started on purpose and no other key was tried; each silent port was queried once "
+            "over each link"
+        )
     is_limited = _note_limits(recovery)
     if objections and not outlook.is_empty:
         return exits.REFUSED
