@@ -74,6 +74,17 @@ def test_it_is_said_who_is_where_now(
     assert sorted(lines) == sorted(said), result.out
 
 
+@pytest.mark.parametrize("port", ["node03", "node01"])
+def test_a_removal_says_that_self_keeps_the_port_of_the_sm(policy: Path, port: str) -> None:
+    """The file does not tell which port that is, so no port is refused as it is for ALL."""
+    policy.write_text(TEXT.replace("=limited ;  # node04", "=limited, SELF=full ;  # node04"))
+    result = edit("partition-remove", policy, "lustre", port)
+    assert (result.code, result.err) == (
+        0,
+        "ibkeys: note: the port of the master SM stays a member, by SELF in line 5\n",
+    )
+
+
 def test_hosts_join_by_their_names_and_every_other_byte_stays(policy: Path) -> None:
     result = edit("partition-add", policy, "lustre=0x21", "--limited", "node[01-02]", "--full", "node04")
     assert (result.code, result.err) == (0, "")

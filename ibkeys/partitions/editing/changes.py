@@ -177,11 +177,13 @@ def remove_members(
     if unchanged and must_be_there:
         no_members = named([ports.text_of(guid) for guid in unchanged])
         raise UsageError(f"{policy.path}: no member of partition {partition.name}: {no_members}")
+    notes = (
+        ["every port stays in the default partition"] if partition.base == DEFAULT_PARTITION else _of_self(partition)
+    )
     if not changes:
-        return EditedPolicy(policy, policy, (), tuple(unchanged))
+        return EditedPolicy(policy, policy, (), tuple(unchanged), tuple(notes))
     text = PolicyText(policy)
     removed = {each.rule.guid for each in changes}
-    notes = ["every port stays in the default partition"] if partition.base == DEFAULT_PARTITION else []
     edits: list[TextEdit] = []
     for definition in partition.definitions:
         starts = {text.offset(rule) for rule in definition.rules if rule.who == "GUID" and rule.guid in removed}
@@ -189,6 +191,12 @@ def remove_members(
     wanted = {(partition.base, each.rule.guid): each.after for each in changes}
     after = _first_that_fits(policy, text, [edits], wanted, ports)
     return EditedPolicy(policy, after, tuple(changes), tuple(unchanged), tuple(notes))
+
+
+def _of_self(partition: Partition) -> list[str]:
+    """Return a note for a removal from a partition with the item SELF, which names no port."""
+    lines = [rule.line for rule in partition.rules if rule.who == "SELF"]
+    return [f"the port of the master SM stays a member, by SELF in line {lines[-1]}"] if lines else []
 
 
 def move_members(
