@@ -100,7 +100,7 @@ class SwitchLinks:
 
     def _find_route(self, source: Port, destination: Port) -> ForwardingRoute | None:
         lid = destination.lid
-        route = follow(source, lid) if lid and self.has_tables else None
+        route = follow(source, lid, destination) if lid and self.has_tables else None
         return route if route is not None and route.end == "arrives" else None
 
     @cached_property

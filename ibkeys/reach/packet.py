@@ -131,5 +131,5 @@ def packets_to(
     source: Port, destination: Port, p_keys: Iterable[PKey], inbound_check: InboundCheck
 ) -> list[PacketPath]:
     """Return the path of a packet with each P_Key from one end port to each LID of another, the base LID first."""
-    routes = [follow(source, lid) for lid in lids_of(destination)]
+    routes = [follow(source, lid, destination) for lid in lids_of(destination)]
     return [follow_packet(route, p_key, inbound_check) for route in routes for p_key in p_keys]

@@ -178,7 +178,7 @@ def prove(
     unread = tuple(dict.fromkeys((*unread_for(a), *unread_for(b), *on_routes)))
     virtualized = tuple(port for port in (a, b) if port.hides_p_keys)
     not_active = tuple(dict.fromkeys(end for end in (inactive_end(a), inactive_end(b)) if end is not None))
-    there, back = (follow(source, lid) if (lid := end.lid) else None for source, end in ((a, b), (b, a)))
+    there, back = (follow(source, lid, end) if (lid := end.lid) else None for source, end in ((a, b), (b, a)))
     ways, otherwise, adaptive = (
         Connectivity(False, False, False) if not_active else _ways(a, b, found)
         for found in (matches, find_matches(a, b, between[other]), find_matches(a, b, if_adaptive))

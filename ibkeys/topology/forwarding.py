@@ -79,9 +79,10 @@ def lids_of(port: Port) -> range:
     return range(base, base + (1 << PortInfo.lmc.decode(info) if info is not None else 1))
 
 
-def follow(source: Port, lid: int) -> ForwardingRoute:
+def follow(source: Port, lid: int, destination: Port | None = None) -> ForwardingRoute:
     """Return the route of data packets from the end port *source* to *lid*.
 
+    *destination*: the end port where they must arrive, because several ports may have that LID; None: any of them.
     A packet passes a link whose sending end is Active and whose receiving end is Armed or Active (IBA 7.2.7). A
     packet that comes to a switch for the second time circulates for ever.
     """
@@ -95,7 +96,7 @@ def follow(source: Port, lid: int) -> ForwardingRoute:
         if exit_or_end is None:
             hops.append(Hop(node, entered, None))
             here = node.ports.get(0) if node.is_switch else entered or source
-            is_own = here is not None and lid in lids_of(here)
+            is_own = here is not None and lid in lids_of(here) and destination in (None, here)
             return ForwardingRoute(source, lid, tuple(hops), "arrives" if is_own else "LID of another port")
         if isinstance(exit_or_end, str):
             hops.append(Hop(node, entered, None))

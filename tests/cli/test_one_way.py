@@ -11,7 +11,7 @@ from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import TWO_SWITCH, run
-from tests.fabricsim import limited_members, tool
+from tests.fabricsim import change_each_subnet, limited_members, tool
 
 LIAR, VICTIM, MANAGER = "node02 mlx4_0", "node05 mlx4_0", "node01 mlx4_0"
 LIAR_GUID, OTHERS = "0x0002c903000a1021", [f"0x0002c903000a10{number}1" for number in (1, 3, 4, 5, 6)]
@@ -178,3 +178,17 @@ def test_the_report_of_an_audit_says_by_which_reading(after: Path) -> None:
     strict = run("audit", "--from", after, "--check", "PK001", "--inbound-check", "membership", "-f", "json")
     assert strict.json["inbound_check"] == "membership"
     assert run("audit", "--from", after, "--check", "PK001", "-f", "json").json["inbound_check"] == "partition"
+
+
+def test_a_route_that_leads_to_another_port_with_that_lid_does_not_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_each_subnet(monkeypatch, lambda net: setattr(net.port("node05 mlx4_0", 1), "lid", 2))
+    result = run("why", "node03 mlx4_0", "node05 mlx4_0", "--backend", TWO_SWITCH)
+    assert result.code == 1
+    assert "    node02 mlx4_0, port 1\n      lost: the packet comes to another port\n" in result.out
+    packet = ("why", "--packet", "0xffff", "node03 mlx4_0", "node05 mlx4_0", "--backend", TWO_SWITCH)
+    assert run(*packet).code == 1
+    assert run(*packet, "-f", "json").json["packets"][0]["lost_by"] == "LID of another port"
+    assert run("why", "node03 mlx4_0", "node02 mlx4_0", "--backend", TWO_SWITCH).code == 0
+    same = run("why", "node05 mlx4_0", "node02 mlx4_0", "--backend", TWO_SWITCH)
+    assert same.code == 1
+    assert "    node05 mlx4_0\n      lost: the packet comes to another port\n" in same.out

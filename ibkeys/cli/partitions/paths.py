@@ -25,7 +25,7 @@ _ENDS: Final = {
     "no such port": "its forwarding table names a port that it does not have",
     "link not active": "data packets do not pass the link behind that port: an end is not Active",
     "loop": "the packet was here before, so it circulates",
-    "LID of another port": "the packet comes to a port that does not have this LID",
+    "LID of another port": "the packet comes to another port",
     "table not read": "its forwarding table was not read",
     "RandomForwardingTable": "it has no linear forwarding table",
     "own LID not at port 0": "its forwarding table sends its own LID out of a port",

@@ -237,7 +237,10 @@ def _paths(verdict: PairVerdict, one: Port, other: Port) -> list[JsonRow]:
     found = []
     there, back = verdict.routes
     for way, route, ends in (("a_to_b", there, (one, other)), ("b_to_a", back, (other, one))):
-        if route is not None and (len(route.hops) + ends[0].node.is_switch) > 1 + (route.end == "table not read"):
+        if route is None:
+            continue
+        nodes = len(route.hops) + ends[0].node.is_switch
+        if nodes > 1 + (route.end == "table not read") or route.end == "LID of another port":
             keys = dict.fromkeys(each.a_pkey if way == "a_to_b" else each.b_pkey for each in verdict.matches)
             found += [path_document(way, path) for path in packets_to(*ends, keys, verdict.inbound_check)]
     return found
