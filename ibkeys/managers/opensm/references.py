@@ -77,8 +77,8 @@ def key_references(store: KeyStore) -> FileConversions:
 
 
 def without_keys(data: bytes) -> bytes:
-    """Return the options file *data* for people to read: keys, and long numbers in comments, are masked, with what is
-    written on right after them."""
+    """Return the options file *data* for people to read: the words that begin with a key, and the long numbers in
+    comments, are masked."""
     places = {each.start: each.end for each in _add_other_places(data, _find_keys(data))}
     numbers = [each for each in _after_names(data, _DIGITS) if _may_be_key(each[0])]
     for comment in re.finditer(rb"#[^\n]*", data):
