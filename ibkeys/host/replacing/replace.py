@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ibkeys import files
@@ -114,11 +115,14 @@ def clean_up(entries: Iterable[FileEntry], conversions: FileConversions = WITHOU
     folder that does not exist is left out. Raises FileError if a folder cannot be read, a file cannot be removed, or an
     entry is for a file of another host; and the errors of *conversions*, except KeyGone.
     """
-    known: dict[Path, set[bytes]] = {}
+    images: dict[Path, list[FileImage]] = {}
     for entry in entries:
-        texts = known.setdefault(Path(entry.image.path), set())
-        texts |= known_bytes(_of_this_host(entry), conversions)
-    found = [_clean_up_beside(place, texts) for place, texts in known.items() if place.parent.is_dir()]
+        images.setdefault(Path(entry.image.path), []).append(_of_this_host(entry))
+
+    def is_known(data: bytes, place: Path) -> bool:
+        return any(data in known_bytes(image, conversions) for image in images[place])
+
+    found = [_clean_up_beside(place, partial(is_known, place=place)) for place in images if place.parent.is_dir()]
     return LeftOvers(
         tuple(path for each in found for path in each.removed), tuple(path for each in found for path in each.foreign)
     )
@@ -126,7 +130,7 @@ def clean_up(entries: Iterable[FileEntry], conversions: FileConversions = WITHOU
 
 def remove_unfinished(place: Path) -> None:
     """Remove the incomplete temporary files that interrupted runs left beside *place*. Raises FileError."""
-    _clean_up_beside(place, ())
+    _clean_up_beside(place, lambda data: False)
 
 
 def refuse_hindered(seen: SeenFile, rights: int | None) -> None:
@@ -141,7 +145,7 @@ def _of_this_host(entry: FileEntry) -> FileImage:
     return entry.image
 
 
-def _clean_up_beside(place: Path, known: Collection[bytes]) -> LeftOvers:
+def _clean_up_beside(place: Path, is_known: Callable[[bytes], bool]) -> LeftOvers:
     removed: list[Path] = []
     foreign: list[Path] = []
     with open_folder(place) as folder_fd, files.os_errors_as(FileError, f"{place.parent}: cannot be cleaned up"):
@@ -149,7 +153,8 @@ def _clean_up_beside(place: Path, known: Collection[bytes]) -> LeftOvers:
             is_part = is_unfinished(name, place.name)
             if not (is_part or is_new_name(name, place.name)) or _is_in_use(folder_fd, name):
                 continue
-            if is_part or _is_known(folder_fd, place.with_name(name), known):
+            data = None if is_part else _data_of(folder_fd, place.with_name(name))
+            if is_part or (data is not None and is_known(data)):
                 os.unlink(name, dir_fd=folder_fd)
                 removed.append(place.with_name(name))
             else:
@@ -170,9 +175,10 @@ def _is_in_use(folder_fd: int, name: str) -> bool:
         return is_in_use(descriptor)
 
 
-def _is_known(folder_fd: int, path: Path, known: Collection[bytes]) -> bool:
+def _data_of(folder_fd: int, path: Path) -> bytes | None:
+    """Return the content of a file, None if it cannot be read as one."""
     try:
         found = read_in_folder(folder_fd, path, path.name)
     except FileError:
-        return False
-    return found is not None and found.data in known
+        return None
+    return None if found is None else found.data

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 from ibkeys.errors import FileFormatError
@@ -193,13 +194,15 @@ class _KeyRows:
     def __init__(self, store: KeyStore) -> None:
         self._store = store
         self._sm_keys = SmKeys(store)
-        self._rows: dict[tuple[ReferenceKind, int], str] = {}
-        self._read()
 
-    def _read(self) -> None:
-        self._rows = {("m_key", key.reveal()): name for key, name in self._store.subnet_key_names().items()}
+    @cached_property
+    def _rows(self) -> dict[tuple[ReferenceKind, int], str]:
+        """The name of the row of each key. Read when first needed: to restore a file, one row is read for each key."""
+        rows: dict[tuple[ReferenceKind, int], str] = {
+            ("m_key", key.reveal()): name for key, name in self._store.subnet_key_names().items()
+        }
         names = self._sm_keys.names()
-        self._rows |= {(row.kind, row.sm_key.reveal()): names[row.ref] for row in self._sm_keys.rows()}
+        return rows | {(row.kind, row.sm_key.reveal()): names[row.ref] for row in self._sm_keys.rows()}
 
     def put(self, places: list[_Place]) -> None:
         """Put the keys of *places* that the key store does not have into it. Raises StoreError."""
@@ -210,7 +213,7 @@ class _KeyRows:
             else:
                 self._sm_keys.put_imported(kind, SMKey(value), _ORIGIN)
         if missing:
-            self._read()
+            del self._rows  # read again
 
     def known(self) -> dict[int, ReferenceKind]:
         """Return the keys in the store, each value with its kind."""
