@@ -62,7 +62,7 @@ _OUTLOOK: Final = (
     Field("leases", list_of(NUMBER), "The leases that are known, in seconds."),
     Field("has_links", FLAG, "Whether the links behind silent switches are known."),
     Field("tries", NUMBER, "How many keys are tried on a port at most."),
-    Field("violations", NUMBER, "The most M_Key violations that this can add at these ports."),
+    Field("violations", NUMBER, "The most M_Key violations that this can add at these ports, by the leases known now."),
     Field("blind_probes", NUMBER, "The most SMPs to ports about which nothing is known."),
     Field("seconds", DECIMAL, "After how many seconds a silent port is given up."),
 )

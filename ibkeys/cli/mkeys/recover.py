@@ -157,7 +157,12 @@ def _in_words(outlook: Outlook, recovery_options: RecoveryOptions) -> Iterator[s
     if outlook.silent:
         yield f"a silent port is given up after {outlook.seconds:.0f} s (--wait)"
     if outlook.violations:
-        yield f"probing adds at most {counted(outlook.violations, 'M_Key violation')} at these ports"
+        later = (
+            f", by what is known now; if a longer lease or another port becomes known: "
+            f"at most {outlook.violations_of_one} at each port"
+        )
+        most = f"probing adds at most {counted(outlook.violations, 'M_Key violation')} at these ports"
+        yield most + (later if outlook.silent else "")
     if recovery_options.sets_something:
         yield "on recovered ports the M_Key, ProtectBits or lease are set as requested"
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.switch_probes import MOST_PROBE_ROUNDS, PROBED_PORTS
-from ibkeys.mkeys.recovery.timing import most_gets, seconds_to_wait
+from ibkeys.mkeys.recovery.timing import MOST_GETS, most_gets, seconds_to_wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Outlook:
     hide their key; ``never_open``: how many of these have lease 0 and so never give it up. ``silent``: the number of
     known ports that do not answer. ``leases``: the known leases, in seconds. ``has_links``: whether the links behind
     silent switches are known. ``tries``: the most keys that are tried on one port. ``violations``: the most M_Key
-    violations at all these ports; ``blind_probes``: the most SMPs through closed switches to unknown ports.
-    ``seconds``: the time after which a silent port is given up.
+    violations at all these ports, by the leases that are known now; ``blind_probes``: the most SMPs through closed
+    switches to unknown ports. ``seconds``: the time after which a silent port is given up.
     """
 
     shown: int
@@ -38,6 +38,11 @@ class Outlook:
     def is_empty(self) -> bool:
         """Whether no key is missing."""
         return not (self.shown or self.hidden or self.silent)
+
+    @property
+    def violations_of_one(self) -> int:
+        """The most M_Key violations at one silent port, whatever leases become known later."""
+        return self.tries + 2 + MOST_GETS
 
     def to_json(self) -> dict[str, Any]:
         """Return the outlook as JSON values."""

@@ -131,17 +131,21 @@ class Search:
         self._try_user_keys()
 
     def _try_user_keys(self) -> None:
-        """Try the user's keys, one after the other, on every port on which they were not tried yet."""
+        """Try the user's keys, one after the other, on every port on which they were not tried yet. A silent port is
+        not sent a key again that it did not answer to."""
         while True:
-            tasks: list[Task] = []
-            for silent in [silent for silent in self.waiting.silent.values() if silent.tried < len(self.user_keys)]:
-                tasks.append(self._gets.read_silent_port(silent, self.user_keys[silent.tried]))
-                silent.tried += 1
-            for hiding in [hiding for hiding in self.waiting.hiding.values() if hiding.tried < len(self.user_keys)]:
-                tasks.append(self._gets.read_port_info(hiding, self.user_keys[hiding.tried]))
-                hiding.tried += 1
-            if not tasks:
+            waiting: list[SilentPort | HidingPort] = [*self.waiting.silent.values(), *self.waiting.hiding.values()]
+            untried = [port for port in waiting if port.tried < len(self.user_keys)]
+            if not untried:
                 return
+            tasks: list[Task] = []
+            for port in untried:
+                key = self.user_keys[port.tried]
+                port.tried += 1
+                if isinstance(port, HidingPort):
+                    tasks.append(self._gets.read_port_info(port, key))
+                elif port.near is None or key not in self.sweep.refused_keys.get(port.near, ()):
+                    tasks.append(self._gets.read_silent_port(port, key))
             self._gets.run(tasks)
 
     def start_leases(self, journal_block: JournalBlock) -> None:

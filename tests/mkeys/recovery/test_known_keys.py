@@ -86,6 +86,22 @@ def test_no_stored_key_is_tried_before_the_user_agreed_and_then_no_more_than_all
     assert tried == {7, 6, 5}
 
 
+def test_a_key_of_the_user_that_is_also_in_the_store_is_tried_once(tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    victim = net.port("node02 mlx4_0", 1)
+    former, current, other = MKey(1), MKey(2), MKey(3)
+    paths = store_with(tmp_path, net, lambda port: [former, current] if port is victim else [MKey(port.guid)])
+    lock(net, lease=600)
+    for port in end_ports(net):
+        port.m_key = port.m_key if port is victim else port.guid
+        port.sm_lid = net.port("node03 mlx4_0", 1).lid
+    options = RecoveryOptions(try_keys=(current, former, other), wait=5)
+    run = Run(net, None, options, "mkey-under-sm", keystore=paths.keystore, journal=paths.journal)
+    tried = [int.from_bytes(mad[24:32]) for mad in run.wire]
+    # The current key is also the one with which the first sweep, and the sweep with the further keys, query the port.
+    assert [tried.count(key.reveal()) for key in (former, current, other)] == [1, 2, 1]
+
+
 def test_a_key_that_everybody_can_read_is_stored_and_no_lease_is_started() -> None:
     net = subnet("two-switch")
     lock(net, level=0)

@@ -12,6 +12,7 @@ import pytest
 
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
+from tests.fabricsim import subnet
 from tests.fattree import fat_tree
 from tests.mkeys.recovery.lost import (
     LEASE,
@@ -19,6 +20,7 @@ from tests.mkeys.recovery.lost import (
     configuration,
     end_ports,
     keys_of,
+    links,
     methods,
     tree,
     violations,
@@ -42,6 +44,20 @@ def test_with_known_links_everything_is_back_within_1_2_leases_and_the_violation
     assert all(port.protect_bits == 0 for port in end_ports(net))
     assert configuration(net) == before
     assert {method for method, _ in methods(run)} == {Method.GET, Method.TRAP_REPRESS}
+
+
+def test_a_longer_lease_that_becomes_known_adds_violations_up_to_the_most_of_one_port() -> None:
+    net = subnet("two-switch")
+    known = links(net)
+    own, *others = [port for port in end_ports(net) if not port.node.is_switch]
+    own.m_key, own.protect_bits, own.lease_period = 5, 1, 1
+    for port in others:
+        port.m_key, port.protect_bits, port.lease_period = 7, 2, 0
+    others[0].lease_period = 100
+    run = Run(net, known, None, "mkey-under-sm")
+    assert run.outlook.leases == (1,)
+    assert violations(net) > run.outlook.violations
+    assert max(port.m_key_violations for port in others) <= run.outlook.violations_of_one
 
 
 def test_without_links_two_levels_come_back_with_each_lease() -> None:
