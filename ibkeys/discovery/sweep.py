@@ -53,6 +53,7 @@ class Sweep:
     ``probe_retries``: attempts after the first for the query of the far end of a link; None: those of the client.
     ``provokes``: query a far end once, without a key, even if it may be a protected port; None: the ring's
     ``ask_unproven``. ``unanswered``: directed routes whose end did not answer → the near port of the last link.
+    ``refused_keys``: near port → the keys that its far end did not answer to.
     """
 
     client: SmpClient
@@ -64,6 +65,7 @@ class Sweep:
     provokes: bool | None = field(default=None, kw_only=True)
     topology: Topology = field(default_factory=Topology, init=False)
     unanswered: dict[tuple[int, ...], Port] = field(default_factory=dict, init=False)
+    refused_keys: dict[Port, set[MKey]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         client, ring = self.client, self.ring
@@ -159,7 +161,7 @@ class Sweep:
                 f"port GUID 0x{guid:016x} did not answer to the keys that it may have while a change of its M_Key is "
                 f"unfinished; {counted(withheld, 'other key')} of the store not sent: "
                 "a wrong one counts a violation there, and its lease starts; "
-                f"{given('--ask-unproven')} sends each once"
+                f"{given('--ask-unproven')} sends each once, to a switch once over each link"
             )
         raise last
 
@@ -222,6 +224,7 @@ class Sweep:
         try:
             info, key = yield from self._ask(path, far[0] if far else 0, key, retries)
         except IbkeysError as error:
+            self.refused_keys.setdefault(near, set()).update(self.ring.attempts(far[0] if far else 0, key, 0))
             self._note_silence(near, path, key, error)
             return
         if near.peer is None:
