@@ -85,6 +85,19 @@ def test_a_removal_says_that_self_keeps_the_port_of_the_sm(policy: Path, port: s
     )
 
 
+@pytest.mark.parametrize("items", ["=full, SELF=full ;  # node04", "=limited, SELF=full ;  # node04"])
+def test_an_addition_says_that_a_later_self_decides_for_the_port_of_the_sm(policy: Path, items: str) -> None:
+    policy.write_text(TEXT.replace("=limited ;  # node04", items))
+    result = edit("partition-add", policy, "lustre", "--limited", "node04")
+    note = "ibkeys: note: the port of the master SM stays a full member, by SELF in line 5\n"
+    assert (result.code, result.err) == (0, note)
+    assert edit("partition-add", policy, "lustre", "--limited", "node02").err == "", "its item is after SELF"
+    policy.write_text("Default=0x7fff : SELF=full, ALL=limited ;\n")
+    assert edit("partition-add", policy, "Default", "--limited", "node02").err == "", "ALL is after SELF"
+    policy.write_text("Default=0x7fff : ;\n")
+    assert edit("partition-add", policy, "Default", "--limited", "node02").err == ""
+
+
 def test_hosts_join_by_their_names_and_every_other_byte_stays(policy: Path) -> None:
     result = edit("partition-add", policy, "lustre=0x21", "--limited", "node[01-02]", "--full", "node04")
     assert (result.code, result.err) == (0, "")

@@ -125,12 +125,29 @@ def add_members(policy: Policy, where: PartitionName, rules: Sequence[MemberRule
         else:
             new.append(rule)
     if not changes:
-        return EditedPolicy(policy, policy, (), tuple(unchanged))
+        return EditedPolicy(policy, policy, (), tuple(unchanged), _of_later_self(partition, rules, ports.kinds))
     wanted = {(partition.base, each.rule.guid): each.after for each in changes}
     edits = change_memberships(text, partition.definitions, in_place)
     candidates = list(_possible_appends(text, policy, partition, new, ports)) if new else [[]]
     after = _first_that_fits(policy, text, ([*edits, *each] for each in candidates), wanted, ports)
-    return EditedPolicy(policy, after, tuple(changes), tuple(unchanged))
+    notes = _of_later_self(require_partition(after, where), rules, ports.kinds)
+    return EditedPolicy(policy, after, tuple(changes), tuple(unchanged), notes)
+
+
+def _of_later_self(
+    partition: Partition, wanted: Sequence[MemberRule], kinds: Mapping[int, PortKind]
+) -> tuple[str, ...]:
+    """Return a note if *partition* has the item SELF, which names no port, with another membership than one of *wanted*
+    and after the item that decides for that port."""
+    items = [rule for rule in partition.rules if rule.who == "SELF"]
+    if not items:
+        return ()
+    standings, last = DecidingItems(partition, kinds), items[-1]
+    for rule in wanted:
+        item = standings.deciding_item(rule.guid)
+        if rule.membership != last.membership and (item is None or (item.line, item.column) < (last.line, last.column)):
+            return (f"the port of the master SM stays a {last.membership} member, by SELF in line {last.line}",)
+    return ()
 
 
 def add_member(policy: Policy, found: Topology, port: Port, key: PKey) -> Policy:
