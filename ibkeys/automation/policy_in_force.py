@@ -80,6 +80,10 @@ def plan_edit(
         requested.changed_together(topology) if requested.changed_together is not None else ChangedTogether()
     )
     if not (edited.pending or changed_together):
+        others = sum(port.is_sm for port in topology.end_ports()) - 1
+        if others > 0:
+            them = counted(others, "other SM")
+            note(f"the policies of {them} were not compared: `ibkeys partition-spread --dry-run` shows the differences")
         return PlannedEdit(edited)
     # The plan is refused later if the file in force is no longer the one that was edited.
     present = PolicySource(master.policy.path, master.policy.digest, master.policy.data)

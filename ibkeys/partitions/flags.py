@@ -7,7 +7,7 @@ from typing import Final
 
 from ibkeys.partitions.lines import NameValue, Remarks
 from ibkeys.partitions.model import Definition, GroupFlags, MemberWord
-from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, abbreviates, c_number
+from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, RATES_OF_NEWER_OPENSM, abbreviates, c_number, rate_in_words
 from ibkeys.printable import shortened
 
 _MEMBERSHIPS: Final[tuple[MemberWord, ...]] = ("full", "both", "limited")
@@ -84,6 +84,13 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> Gro
             if value and value not in RATE_GBPS:
                 remarks.warn(
                     column, "bad-value", f"rate is a code (3 is 10 Gb/s, 7 is 40 Gb/s), and {value} is not one"
+                )
+            elif value in RATES_OF_NEWER_OPENSM:
+                remarks.warn(
+                    column,
+                    "bad-value",
+                    f"OpenSM 3.3.23 does not know rate={value} ({rate_in_words(value)}) and makes no group with it; "
+                    "a newer one may",
                 )
             return replace(flags, rate=value)
         case "Q_Key":

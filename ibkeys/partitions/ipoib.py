@@ -25,7 +25,15 @@ from ibkeys.partitions.model import (
     scope_of,
     with_scope,
 )
-from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, makes_group, mtu_in_words, rate_in_words, scope_in_words
+from ibkeys.partitions.words import (
+    MTU_BYTES,
+    RATE_GBPS,
+    RATES_OF_NEWER_OPENSM,
+    makes_group,
+    mtu_in_words,
+    rate_in_words,
+    scope_in_words,
+)
 from ibkeys.topology.model import Topology
 from ibkeys.topology.subnet_manager import find_sm_port
 
@@ -256,6 +264,8 @@ def _obstacles(values: GroupValues) -> Iterator[str]:
         yield f"mtu={values.mtu} is not an MTU code, and OpenSM does not create such a group"
     if not makes_group(values.rate, RATE_GBPS):
         yield f"rate={values.rate} is not a rate code, and OpenSM does not create such a group"
+    elif values.rate in RATES_OF_NEWER_OPENSM:
+        yield f"OpenSM 3.3.23 does not know rate={values.rate}, and does not create such a group"
 
 
 def _unexpected_finding(policy: Policy, mgid: int, found: GroupValues) -> GroupFinding:

@@ -39,6 +39,9 @@ RATE_GBPS: Final = {
 }
 """Rate code → Gb/s, as text."""
 
+RATES_OF_NEWER_OPENSM: Final = frozenset({23, 24})
+"""The rate codes with which OpenSM 3.3.23 makes no group (its ib_rate_is_valid); a newer one may."""
+
 _HIGHEST_OF_SUBNET: Final = 0x40
 """The bit of a code that means the highest value that the subnet has."""
 

@@ -104,6 +104,7 @@ def test_what_is_so_already_is_left(scene: Scene, format: str) -> None:
                 "csv": "phase,ports,sets\n",
             }[format]
         )
+    assert "the policies of 1 other SM were not compared: `ibkeys partition-spread --dry-run`" in scene.err
     assert scene.operations() == []
 
 

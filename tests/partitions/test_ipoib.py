@@ -159,7 +159,12 @@ def test_a_partition_without_a_member_has_no_group_and_lacks_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "word"), [("mtu=9", "mtu=9 is not an MTU code"), ("rate=63", "rate=63 is not a rate code")]
+    ("flags", "word"),
+    [
+        ("mtu=9", "mtu=9 is not an MTU code"),
+        ("rate=63", "rate=63 is not a rate code"),
+        ("rate=24", "does not know rate=24"),
+    ],
 )
 def test_values_that_no_group_can_have_are_the_reason(flags: str, word: str) -> None:
     assert word in only(compare(f"Blue=0x12, ipoib, {flags} : ALL=full ;")).message

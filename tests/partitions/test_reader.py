@@ -141,6 +141,7 @@ def test_what_opensm_refuses_is_an_error_with_line_and_column(
         ("X=5, mtu=9 : ALL ;", 10, "bad-value", "4096"),
         ("X=5, mtu : ALL ;", 6, "bad-value", "no value"),
         ("X=5, rate=40g : ALL ;", 11, "bad-value", "40"),
+        ("X=5, rate=23 : ALL ;", 11, "bad-value", "does not know rate=23 (800 Gb/s)"),
         ("X=5, sl=16 : ALL ;", 9, "bad-value", "0 to 15"),
         ("X=5, scope=0 : ALL ;", 12, "bad-value", "1 to 15"),
         ("X=5, mtu=04 : ALL ;", 10, "octal", "octal"),

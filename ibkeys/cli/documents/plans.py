@@ -168,7 +168,11 @@ _MADE: Final = (
     DRY_RUN,
     APPLIED,
     Field("complete", FLAG, "Whether nothing is left to do."),
-    Field("gone_back", FLAG, "Whether the change was rolled back because it was not confirmed."),
+    Field(
+        "gone_back",
+        FLAG,
+        "Whether the change was rolled back because it was not confirmed; errors has what could not be restored.",
+    ),
     OPERATION,
     Field("digest", or_null(TEXT), "The digest of the plan. Null: it follows none."),
     Field("rehearsal", REHEARSAL, "The last rehearsal of this very plan. Null: none is in the journal."),
