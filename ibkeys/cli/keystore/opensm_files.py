@@ -176,6 +176,7 @@ def _export(
     from ibkeys.managers.opensm.export import check_conf, check_found, lines_to_write, write_conf
     from ibkeys.managers.opensm.process import opensm_processes
 
+    keys.prove_passphrase()
     settings = conf.protect, conf.lease
     conf_file = conf.opensm_conf or conf.write_opensm_conf
     checked = check_conf(keys, conf.opensm_conf, *settings) if conf.opensm_conf is not None else None

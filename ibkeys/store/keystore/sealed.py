@@ -83,9 +83,14 @@ class SealedStore(TopologyStore):
         """Store all keys in plain text again, and rewrite the file. Raises StoreSealed, StoreError."""
         self._reseal(None, None)
 
+    def prove_passphrase(self) -> None:
+        """Raise StoreSealed if the store is encrypted and the passphrase is missing or wrong, also if there is no key
+        to open."""
+        _ = self._seal
+
     def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:
         with self.database.transaction() as connection:
-            _ = self._seal  # proves the present passphrase, also while there is no key to open
+            self.prove_passphrase()
             tables = [(each, self._opened_rows(each)) for each in KEY_TABLES]
             connection.execute("DELETE FROM encryption")
             if row is not None:

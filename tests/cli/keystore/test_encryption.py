@@ -41,6 +41,18 @@ def test_wrong_passphrase_is_one_line(said: Cli, sealed: str, private: Callable[
         assert (result.code, "not the passphrase" in result.error) == (3, True)
 
 
+def test_an_export_of_an_encrypted_store_without_keys_needs_its_passphrase(
+    said: Cli, private: Callable[[str, str], str], tmp_path: Path
+) -> None:
+    right, wrong = f"@{private('words', WORDS)}", f"@{private('wrong', NEW_WORDS)}"
+    with KeyStore(store_path(tmp_path)):
+        pass
+    assert said("keystore", "encrypt", "--new-passphrase", right).code == 0
+    for words, code in ((wrong, 3), (right, 0)):
+        result = said("keystore", "export", tmp_path / "files", "--keystore-passphrase", words)
+        assert (result.code, "not the passphrase" in result.err) == (code, bool(code))
+
+
 def test_commands_on_a_fabric_use_it_or_end(said: Cli, sealed: str, key_file: Path, tmp_path: Path) -> None:
     # the store has keys of ports without their places, and no SM is there to say where they are
     set_key = ("mkey-set", 3, "--new-m-key", f"@{key_file}", "--protect", 2, "--yes", "--override", "lease-0")
