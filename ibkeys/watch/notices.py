@@ -49,7 +49,11 @@ def event_of_report(report: TrapReport, names: Names, time: str) -> Event:
         return _of_gid(details.gid_addr, number, issuer, names, time)
     if isinstance(details, LinkStateDetails):
         at = names.end(details.lid_addr) if details.lid_addr else issuer
-        return Event(time, "report", "link-state", number, at, detail="the state of a link of this switch changed")
+        text = "the state of a link of this switch changed"
+        if at.node_type in ("ca", "router"):
+            names.misses += 1
+            text = "only a switch reports that a link changed, and this is none: LIDs changed, or the report is forged"
+        return Event(time, "report", "link-state", number, at, detail=text)
     if isinstance(details, CapabilityChangeDetails):
         at = names.end(details.lid_addr) if details.lid_addr else issuer
         return Event(time, "report", "port-changed", number, at, detail=_what_changed(details))

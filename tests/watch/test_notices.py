@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ibkeys.client.report_port import TrapReport
 from ibkeys.mad.const import TrapNumber
-from ibkeys.mad.notice import BadMKeyDetails, BadPKeySwitchPortDetails, Notice
+from ibkeys.mad.notice import BadMKeyDetails, BadPKeySwitchPortDetails, LinkStateDetails, Notice
 from ibkeys.watch.event import Event, EventEnd
 from ibkeys.watch.names import Names
 from ibkeys.watch.notices import FOLLOWED_BACK, NOT_NAMED, event_of_report
@@ -189,6 +189,15 @@ def test_ports_and_groups_that_come_and_go(trap: TrapNumber, kind: str, detail: 
 @pytest.fixture(scope="module")
 def names() -> Names:
     return names_of(watched_subnet())
+
+
+@pytest.mark.parametrize(("lid", "text"), [(7, "a link of this switch"), (2, "this is none")], ids=["switch", "ca"])
+def test_a_link_state_is_said_only_of_a_switch(names: Names, lid: int, text: str) -> None:
+    notice = Notice.new(is_generic=1, type=1, producer_type=2, trap_number=128, issuer_lid=lid)
+    report = TrapReport(notice.with_details(LinkStateDetails.new(lid_addr=lid)), 0, 1, 0.0)
+    event = event_of_report(report, names, TIME)
+    assert (event.kind, event.at.lid) == ("link-state", lid)
+    assert text in event.detail
 
 
 @given(raw=st.binary(min_size=64, max_size=64), gid=st.integers(0, (1 << 128) - 1))
