@@ -85,6 +85,12 @@ def test_a_removal_says_that_self_keeps_the_port_of_the_sm(policy: Path, port: s
     )
 
 
+def test_an_error_names_the_guid_that_was_typed(policy: Path) -> None:
+    result = edit("partition-add", policy, "lustre", "0x0002c903000a1011")
+    assert result.code == 2
+    assert "0x0002c903000a1011: give its membership" in result.err
+
+
 @pytest.mark.parametrize("items", ["=full, SELF=full ;  # node04", "=limited, SELF=full ;  # node04"])
 def test_an_addition_says_that_a_later_self_decides_for_the_port_of_the_sm(policy: Path, items: str) -> None:
     policy.write_text(TEXT.replace("=limited ;  # node04", items))

@@ -69,7 +69,9 @@ def partition_add(
     """
     from ibkeys.automation.partition_edits import added
     from ibkeys.cli.policies.members import parse_partition
+    from ibkeys.cli.tools.names import exempt_guids
 
+    exempt_guids([*words, *members.full, *members.limited])
     target = parse_partition(partition)
     source = parse_partition(out_of) if out_of is not None else None
     return carry_out(added(target, members.full, members.limited, flags, source, words), PARTITION_ADD, command_options)
