@@ -108,6 +108,12 @@ def test_a_leaf_port_that_opensm_would_let_enforce_without_some_p_keys_is_refuse
             assert running.policy.read_text() == old
             plan_for(served, new.replace("P4=4 : 0x2c903000a1021=full ;\n", ""))
             assert via(served).returncode == 0
+            full = served.wire()
+            plan_for(served, new)
+            done = via(served)
+            assert done.returncode == 2, "the leaf port's table is full and stays as it is, the end port's does not"
+            assert "has no room for all P_Keys of its end port, and OpenSM lets such a port enforce" in done.stderr
+            assert served.wire() == full
 
 
 def test_a_leaf_port_has_not_drifted_where_its_end_port_has_no_room_for_the_policy() -> None:

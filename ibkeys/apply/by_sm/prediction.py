@@ -139,13 +139,17 @@ class Prediction:
         """
         return (key for key, _, copy in self._leaf_copies(ends) if not copy.enforces)
 
-    def cut_short(self, ends: Mapping[int, Placement]) -> Iterator[tuple[PortKey, Entries]]:
+    def cut_short(self, ends: Mapping[int, Placement]) -> Iterator[tuple[PortKey, bool]]:
         """Yield the leaf ports that OpenSM lets enforce although their table has no room for all P_Keys of the end
-        port, and their table then: OpenSM counts whole blocks of 32 entries. *ends*: as for `not_enforcing`."""
+        port: OpenSM counts whole blocks of 32 entries. With each, whether its table changes, or lacks a P_Key of the
+        end port that it does not lack now. *ends*: as for `not_enforcing`."""
         for key, entries, copy in self._leaf_copies(ends):
-            room = self.survey.targets[key].port.capacity
+            target = self.survey.targets[key]
+            room = target.port.capacity
             if copy.enforces and room and len(packed(entries)) > room:
-                yield key, copy.entries
+                there, copied = {*target.table.values()}, {*copy.entries.values()}
+                lacks_now = {*packed(self.present[target.peer or key])} - there
+                yield key, there != copied or not {*packed(entries)} - copied <= lacks_now
 
     def _leaf_copies(self, ends: Mapping[int, Placement]) -> Iterator[tuple[PortKey, Entries, LeafTable]]:
         """Yield each leaf port that OpenSM writes, with the table of its end port in *ends*, and the copy."""

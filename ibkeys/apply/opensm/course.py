@@ -224,14 +224,14 @@ class OpensmPlanning:
         )
         self.prediction.drifted = drift.guids
 
-    def _refuse_cut_short(self, after: Mapping[PortKey, Entries]) -> None:
-        """Raise UsageError for a leaf port that would enforce without some P_Keys of its end port. A port whose table
-        is so already is only noted. *after*: the tables of these ports after the last policy."""
-        targets = [(self.prediction.survey.targets[key], table) for key, table in after.items()]
-        changing = [each.id for each, table in targets if {*table.values()} != {*each.table.values()}]
-        if not targets:
+    def _refuse_cut_short(self, short: Mapping[PortKey, bool]) -> None:
+        """Raise UsageError for a leaf port that would enforce without some P_Keys of its end port. A port that is so
+        already is only noted. *short*: these ports, and whether each changes (`Prediction.cut_short`)."""
+        if not short:
             return
-        listed = named(changing or [each.id for each, _ in targets])
+        targets = self.prediction.survey.targets
+        changing = [targets[key].id for key, changes in short.items() if changes]
+        listed = named(changing or [targets[key].id for key in short])
         text = (
             f"the P_Key table of {listed} has no room for all P_Keys of its end port, and OpenSM lets such a port "
             "enforce partitions all the same, which cuts the end port off"
