@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from ibkeys.keys.pkey import (
     INBOUND_CHECKS,
@@ -126,7 +126,8 @@ class PairVerdict:
     ports, whose P_Keys cannot be read. ``not_active``: the ends of the two ports' links that are not Active. While an
     end is not Active, nothing gets through, whatever the matches are. ``routes``: the routes to the base LIDs by the
     forwarding tables, from a to b and back, as far as they were read; None for a port without a LID. Along a route
-    that loses packets nothing gets through either. ``if_adaptive``: the answer if switches may route adaptively.
+    that loses packets nothing gets through either. ``if_adaptive``: the answer if switches may route adaptively; then
+    it is not known which of several ports with one LID gets the packets.
     """
 
     ways: Connectivity
@@ -183,9 +184,14 @@ def prove(
         Connectivity(False, False, False) if not_active else _ways(a, b, found)
         for found in (matches, find_matches(a, b, between[other]), find_matches(a, b, if_adaptive))
     )
+    # Mostly two ports have the same LID. Which of them gets the packets if switches route adaptively is not known.
+    shared = [route is not None and route.end == "LID of another port" for route in (there, back)]
+    adaptive = _without(shared, adaptive, None)
     if between[inbound_check].is_by_tables:
         lost = [route is not None and route.arrives is False for route in (there, back)]
-        ways, otherwise = (_without(lost, each) for each in (ways, otherwise))
+        ways, otherwise = (_without(lost, each, False) for each in (ways, otherwise))
+    else:
+        ways, otherwise = (_without(shared, each, None) for each in (ways, otherwise))
     return PairVerdict(
         ways, matches, unread, inbound_check, otherwise, virtualized, not_active, (there, back), adaptive
     )
@@ -246,11 +252,12 @@ def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Connectivity:
     )
 
 
-def _without(lost: Sequence[bool], ways: Connectivity) -> Connectivity:
-    """Return *ways* without the directions whose route loses the packets."""
+def _without(lost: Sequence[bool], ways: Connectivity, instead: Literal[False] | None) -> Connectivity:
+    """Return *ways* with *instead* for what is open in *ways* and needs a direction that is *lost*."""
     there, back = lost
+    closed = (there or back, there, back)
     return Connectivity(
-        False if there or back else ways.can_talk, False if there else ways.a_to_b, False if back else ways.b_to_a
+        *(instead if is_lost and way is not False else way for is_lost, way in zip(closed, ways, strict=True))
     )
 
 

@@ -192,3 +192,8 @@ def test_a_route_that_leads_to_another_port_with_that_lid_does_not_arrive(monkey
     same = run("why", "node05 mlx4_0", "node02 mlx4_0", "--backend", TWO_SWITCH)
     assert same.code == 1
     assert "    node05 mlx4_0\n      lost: the packet comes to another port\n" in same.out
+    for ports in (("node03 mlx4_0", "node05 mlx4_0"), ("node05 mlx4_0", "node02 mlx4_0")):
+        anyhow = run("why", *ports, "--adaptive-routing", "--backend", TWO_SWITCH)
+        assert anyhow.code == 3
+        assert "  it is not known whether they can talk: it depends on the route\n" in anyhow.out
+    assert result.out.count("can talk") == 1, "only: it is not known whether they can talk"
