@@ -95,6 +95,36 @@ def test_when_the_time_is_over_the_former_file_is_there_and_opensm_knows(
             guard.announce(NEW)
 
 
+def open_pipes(host: OtherHost) -> set[str]:
+    """Return the tokens of the guards whose pipes the program on the host holds open."""
+    host.users()  # it has finished the question before
+    pid = host.writer.conversation.channel.process.pid
+    open_files = [each.readlink() for each in Path(f"/proc/{pid}/fd").iterdir()]
+    return {each.parent.name for each in open_files if each.name == "cut"}
+
+
+def test_each_of_several_guards_on_a_host_hears_its_own_words(there: There, file: Path, journal: Journal) -> None:
+    others = [file.with_name(name) for name in ("second.conf", "third.conf")]
+    for each in others:
+        each.write_bytes(OLD)
+    with opensm() as (process, _), there.machine() as host:
+        (first, first_held), (second, second_held), (third, third_held) = (
+            wrote(host, journal, each, process, 0) for each in (file, *others)
+        )
+        assert open_pipes(host) == {first.token, second.token, third.token}
+        with pytest.raises(HostRefused, match="no guard can be started: three guards"):
+            host.guard(0).start(host.look(file), process)
+        first.start_time_limit()
+        first_held.ended()
+        assert open_pipes(host) == {second.token, third.token}
+        assert second.confirm()
+        second_held.ended()
+        third.start_time_limit()
+        third_held.ended()
+        assert open_pipes(host) == set()
+    assert [each.read_bytes() for each in (file, *others)] == [OLD, NEW, OLD]
+
+
 def test_nobody_else_can_look_into_its_directory(there: There, file: Path) -> None:
     with opensm() as (process, _), there.machine() as host:
         guard, held = began(host, file, process, 1000)

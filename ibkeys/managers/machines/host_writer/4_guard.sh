@@ -1,9 +1,12 @@
 # Functions of the guard, a process that restores the former file if no user confirms the change in time.
 
+guard7= guard8= guard9= # the process ID and the token of each guard whose pipe this shell holds by that descriptor
+
 make_room() { # makes the directory of a guard, and prints its name, the token
     for tool in setsid timeout mkfifo; do
         command -v "$tool" >/dev/null || no "$REFUSED" "$tool is not there" || return
     done
+    pipe_of || no "$REFUSED" 'three guards of this connection are running already' || return
     made=$(mktemp -d "$ROOMS/ibkeys-guard-XXXXXXXXXXXXXXXX") && mkfifo "$made/cut" "$made/hello" && echo " ${made##*/}"
 }
 
@@ -26,20 +29,35 @@ note() { # TOKEN SUM: lets the guard replace the contents with this checksum
 watch() { # TOKEN SECONDS PID+TICKS+UNIT SUM PATH: starts the guard; this shell keeps its pipe open
     room_of "$1" || return
     [ "$(sum "$room/former")" = "$4" ] || no "$FAILED" 'what arrived is not what was sent' || return
-    exec 9<>"$room/cut"
+    pipe_of || return
+    eval "exec $number<>\"\$room/cut\""
     setsid /bin/sh "$room/program" guard "$room" "$2" "$3" "$4" "$5" \
-        4>&- 5>&- 6>&- 9>&- 8<"$room/cut" </dev/null >/dev/null 2>&1 &
-    read -r guard <"$room/hello" && echo " $guard"
+        4>&- 5>&- 6>&- 7>&- 8>&- 9>&- 8<"$room/cut" </dev/null >/dev/null 2>&1 &
+    read -r guard <"$room/hello" && eval "guard$number=\"\$guard $1\"" && echo " $guard"
 }
 
-say_to_guard() { # BYTE: sends it through the pipe
-    if [ -n "$guard" ]; then printf %s "$1" >&9; fi
+pipe_of() { # [TOKEN]: sets number to the descriptor of that guard's pipe, and guard to its process ID; else a free one
+    for number in 7 8 9; do
+        eval "held=\$guard$number"
+        guard=${held% *}
+        if [ "${held#* }" = "${1-}" ]; then return; fi
+    done
+    return "$GONE"
 }
 
-wait_for_word() { # TOKEN: starts the time within which the user must confirm
-    text=$(cat "/proc/$guard/stat" 2>/dev/null) && [ "${text##*) Z *}" ] && room_of "$1" && ! [ -L "$room/decided" ] ||
-        return "$GONE"
-    say_to_guard w
+keep_guards() { # sends each guard that still waits for its last word a keep-alive
+    [ -z "$guard7" ] || printf a >&7
+    [ -z "$guard8" ] || printf a >&8
+    [ -z "$guard9" ] || printf a >&9
+}
+
+last_word() { # TOKEN BYTE: sends the guard its last byte through the pipe, and closes it
+    if pipe_of "$1"; then eval "printf %s $2 >&$number; exec $number>&-; guard$number="; fi
+}
+
+wait_for_word() { # TOKEN: whether the time within which the user must confirm can start
+    pipe_of "$1" && text=$(cat "/proc/$guard/stat" 2>/dev/null) && [ "${text##*) Z *}" ] && room_of "$1" &&
+        ! [ -L "$room/decided" ] || return "$GONE"
 }
 
 decide() { # TOKEN: keeps the change, unless the guard has decided to roll back

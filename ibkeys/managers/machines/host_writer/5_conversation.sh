@@ -1,6 +1,6 @@
 # The main loop: it reads a question from each line of standard input, and prints the answer.
 
-part= draft= guard= token= data=
+part= draft= data=
 trap ended EXIT
 trap 'ended; exit 1' INT TERM
 echo ibkeys-host-writer-1
@@ -17,7 +17,7 @@ while IFS= read -r line; do
     esac
     case $question in
     over | waiting) ;;
-    *) say_to_guard a ;;
+    *) keep_guards ;;
     esac
     case $question in
     seen | real | target) run "$question" "$path" ;;
@@ -40,13 +40,15 @@ while IFS= read -r line; do
     note) run note "$a" "$b" ;;
     alive) echo . ;;
     watch)
-        token=$a
         if watch "$a" "$b" "$c" "$d" "$path" 2>/dev/null; then echo .; else echo '! refused it did not start'; fi
         ;;
-    waiting) run wait_for_word "$a" && guard= ;;
+    waiting)
+        run wait_for_word "$a"
+        last_word "$a" w
+        ;;
     over)
         run decide "$a"
-        if [ "$a" = "$token" ]; then say_to_guard o && guard=; fi
+        last_word "$a" o
         ;;
     *) echo '! failed' ;;
     esac
