@@ -181,10 +181,12 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                 operation.journal.add_options(operation.id, {KEPT_GUARDS: self._guards.tokens})
 
     def _end_earlier_guards(self, operation: RunningOperation) -> None:
-        """End the guards of an earlier start of *operation*, whose process may have been killed: the operation goes on
-        now."""
+        """End the guards of an earlier start of *operation*, and of the operations that it undoes, whose processes may
+        have been killed: the user goes on, or back, now. Otherwise such a guard would also roll back the same policy
+        where a later operation makes it again."""
         if operation.id is not None:
-            self._problems += end_guards(operation.journal.options_of(operation.id))
+            for each in (operation.id, *operation.journal.relatives(operation.id)):
+                self._problems += end_guards(operation.journal.options_of(each))
 
     def start_time_limit(self) -> list[str]:
         """Start the time limit of the guards; return their problems, in words."""

@@ -105,6 +105,18 @@ def test_a_resumed_apply_is_not_rolled_back_by_the_guard_of_its_first_start(
     assert bench.states() == {1: "done"}
 
 
+def test_what_is_made_again_after_an_undo_is_not_rolled_back_by_the_guard_of_the_first_start(
+    bench: Bench, guards: list[MadeUpGuard]
+) -> None:
+    kill_at_the_signal(bench, MORE)
+    bench.undo(1)
+    bench.apply(MORE)
+    data = bench.opensm.host.file.data
+    guards[0].let_time_pass()
+    assert bench.opensm.host.file.data == data
+    assert bench.states() == {1: "undone", 2: "done", 3: "done"}
+
+
 def test_a_record_that_ends_leaves_no_guard_behind(bench: Bench, guards: list[MadeUpGuard]) -> None:
     kill_at_the_signal(bench, GREEN)
     put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
