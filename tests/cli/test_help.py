@@ -148,6 +148,10 @@ def command_named(name: str) -> click.Command:
     return command
 
 
+def long_name(option: click.Option) -> str:
+    return next(each for each in option.opts if each.startswith("--"))
+
+
 def options_of(name: str) -> list[click.Option]:
     """Return the options of a command that its help has."""
     return [param for param in command_named(name).params if isinstance(param, click.Option) and not param.hidden]
@@ -332,11 +336,24 @@ def test_summary_is_the_first_line_of_the_help(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_options_are_read_from_the_environment_by_their_long_names(name: str) -> None:
     for option in options_within(name):
-        long = next(each for each in option.opts if each.startswith("--"))
+        long = long_name(option)
         is_typed = (long in NEVER_FROM_THE_ENVIRONMENT and (name, long) not in READ_HERE) or (name, long) in TYPED_HERE
         expected = None if is_typed else "IBKEYS_" + long[2:].replace("-", "_").upper()
         first = option.envvar[0] if isinstance(option.envvar, list) else option.envvar
         assert first == expected
+
+
+def test_man_page_names_the_options_that_are_read_from_the_environment() -> None:
+    options = [option for name in COMMANDS for option in options_within(name)]
+    shared = {long_name(option) for option in options if section_of(option) is not None}
+    read = {long_name(option) for option in options if option.envvar}
+    general = {"--version", "--help", "--help-all"}
+    page = (MAN / "ibkeys-options.7").read_text().replace("\\-", "-")
+    of_this_page, _, of_commands = page.partition("Of the other options of the commands")
+    typed = of_this_page.rpartition("These have to be typed")[2]
+    assert set(re.findall(r"--[\w-]+", typed)) == general | (shared - read)
+    listed = re.findall(r"--[\w-]+", of_commands.partition("All others have to be typed")[0])
+    assert listed == sorted(read - shared)
 
 
 def common_line(name: str) -> str:
