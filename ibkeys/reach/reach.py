@@ -224,8 +224,8 @@ class Reach:
         return self._pairs_in("both", within)
 
     def one_way_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
-        """Yield every (sender, receiver) whose packets get through in this direction only (*within*: in these
-        partitions)."""
+        """Yield every (sender, receiver) whose packets get through, but no answer in the same partition (*within*: in
+        these partitions). A pair is there both ways if each direction works in another partition."""
         for port in self.ports:
             for other in numbers_in(self.reached(self._profiles[port], within).to):
                 yield port, self.ports[other]

@@ -92,7 +92,10 @@ MATRIX: Final = Document(
             optional=True,
         ),
         _pairs("pairs", "Pairs of ports that can talk."),
-        _pairs("one_way", "Pairs of which packets get through only from the first to the second."),
+        _pairs(
+            "one_way",
+            "Pairs of which packets get through from the first to the second, and no answer in the same partition.",
+        ),
         _pairs("unknown", "Pairs for which the route decides."),
         INBOUND_CHECK,
         Field(

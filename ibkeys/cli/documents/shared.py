@@ -119,7 +119,7 @@ P_KEYS: Final = Field(
 BEFORE: Final = Field("before", VALUE, "The value before. Null: there is none.")
 AFTER: Final = Field("after", VALUE, "The value after. Null: there will be none.")
 CHANGE: Final = (
-    Field("kind", TEXT, "Which value: p_key, or the name of the field, as m_key_lease_period."),
+    Field("kind", TEXT, "Which value: pkey, or the name of the field, as m_key_lease_period."),
     Field("index", or_null(NUMBER), "The index of a P_Key. Null: the value has none."),
     BEFORE,
     AFTER,
