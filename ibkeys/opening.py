@@ -49,8 +49,9 @@ class Stores:
 
     ``keystore``: the file with the keys. ``journal``: the file in which changes save the values that they overwrite. By
     default both are the user's own; with a simulated subnet they are beside the subnet's state file, or in memory if
-    there is no state file. ``passphrase``: a function that returns the passphrase; it is called once, if the key store
-    is encrypted. Scripts read no site file: pass the files that ``ibkeys.toml`` names here.
+    there is no state file. What is in memory is lost at the end of each change. ``passphrase``: a function that returns
+    the passphrase; it is called once, if the key store is encrypted. Scripts read no site file: pass the files that
+    ``ibkeys.toml`` names here.
     """
 
     keystore: str | Path | None = None

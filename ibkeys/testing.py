@@ -55,13 +55,18 @@ def ib_subnet(request: pytest.FixtureRequest) -> Subnet:
 
 
 @pytest.fixture
-def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[Fabric]:
-    """Yield the result of `ibkeys.open` on `ib_subnet`, and close it after the test."""
+def ib_fabric(
+    request: pytest.FixtureRequest, ib_subnet: Subnet, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fabric]:
+    """Yield the result of `ibkeys.open` on `ib_subnet`, with a key store and a journal of its own, and close it after
+    the test."""
     import ibkeys
 
     options = _options(request)
     local = ibkeys.Local(**{name: options[name] for name in _LOCAL_OPTIONS if name in options})
-    with ibkeys.open(ib_subnet, local=local) as fabric:
+    folder = tmp_path_factory.mktemp("ibkeys")
+    stores = ibkeys.Stores(folder / "keys.db", folder / "journal.db")
+    with ibkeys.open(ib_subnet, local=local, stores=stores) as fabric:
         yield fabric
 
 

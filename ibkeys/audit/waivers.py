@@ -144,11 +144,12 @@ class Waivers:
         ]
 
 
-def read_waivers(path: Path, today: date) -> Waivers:
+def read_waivers(path: str | Path, today: date) -> Waivers:
     """Read a waiver file; *today* (UTC) decides which have expired. On its last day a waiver is still valid.
 
     Raises FileFormatError for a file that is not TOML, and StoreError for one that cannot be read.
     """
+    path = Path(path)
     try:
         text = files.read_text(path, files.LIST)
         if _DEEP_NAME.search(text):

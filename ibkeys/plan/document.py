@@ -62,12 +62,12 @@ def dumps(plan: PartitionPlan) -> str:
     return jsonfile.dumps(to_json(plan)) + "\n"
 
 
-def write_plan(plan: PartitionPlan, path: Path) -> None:
+def write_plan(plan: PartitionPlan, path: str | Path) -> None:
     """Write the plan document to *path* atomically. If *path* is the user's own symbolic link, its target is replaced.
 
     Raises OSError; UsageError as `check_place` does.
     """
-    place = check_place(path)
+    place = check_place(Path(path))
     mask = os.umask(0o077)
     os.umask(mask)
     try:

@@ -51,7 +51,7 @@ _BREAK_KINDS: Final[tuple[BreakKind, ...]] = get_args(BreakKind)
 T = TypeVar("T")
 
 
-def read_plan(path: Path) -> PartitionPlan:
+def read_plan(path: str | Path) -> PartitionPlan:
     """Return the plan in the file *path*. Raises FileFormatError, also for a file that was edited or has no digest;
     OSError."""
     return _read(files.read_bytes(path, files.LARGE), str(path), bound=True)

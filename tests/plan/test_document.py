@@ -151,6 +151,12 @@ def test_a_file_is_written_whole_and_read_back(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
 
 
+def test_the_file_may_be_named_by_text(tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.json")
+    write_plan(plan(), path)
+    assert read_plan(path) == plan()
+
+
 def test_a_plan_replaces_a_plan_also_behind_a_symbolic_link(tmp_path: Path) -> None:
     path, link = tmp_path / "plan.json", tmp_path / "link.json"
     path.write_text(json.dumps({**to_json(plan()), "tables": []}, indent=2))
