@@ -163,8 +163,16 @@ def test_a_level_and_lease_without_a_key_go_too_and_come_back(
 def test_without_y_0_level_1_without_a_key_is_named_as_hidden(site: Site) -> None:
     site.net.port(NAME, 1).protect_bits = 1
     site.run(remove())
-    assert "m_key=0 if it has none" in str(site.reasons("skipped")[NAME])
+    assert str(site.reasons("skipped")[NAME]).endswith("m_key=0 if it has none")
     assert site.net.port(NAME, 1).protect_bits == 1
+
+
+def test_where_ports_have_keys_the_advice_says_where_else_that_key_would_go(site: Site) -> None:
+    site.net.port(NAME, 1).protect_bits = 1
+    site.run(deploy(RunOptions(protect=2, lease=60)))
+    site.run(remove())
+    why = str(site.reasons("skipped")[NAME])
+    assert "m_key= goes to all ports, and those at level 2 or 3 with another key count a violation" in why
 
 
 def test_a_key_that_is_gone_already_is_noted_in_the_store(site: Site) -> None:

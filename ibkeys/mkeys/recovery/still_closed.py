@@ -71,7 +71,7 @@ class StillClosed:
 
     def _why_hiding(self, hiding: HidingPort) -> str:
         if not hiding.lease:
-            return f"level 1 with lease 0: it hides its key and never opens by itself; {_OTHER_MEANS}"
+            return f"level 1 with lease 0: it hides its key, if it has one, and never opens by itself; {_OTHER_MEANS}"
         if self.interrupted and hiding.port in self._waiting.hiding:
             return f"at level 1, lease {hiding.lease} s, still waiting when the run was interrupted; its lease runs on"
         return (

@@ -19,11 +19,16 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
 
-def _why_hidden(is_known: bool) -> str:
+def _why_hidden(writer: ChangeWriter, port: Port) -> str:
     why = "it is at level 1 and hides its M_Key, and "
     sources, none = given("-y, --keystore or --security-keys"), given("-y 0")
-    if not is_known:
-        return f"{why}no known key is the right one: give the key with {sources}, or {none} if it has none"
+    known = writer.fabric.ring.by_guid
+    if port.port_guid not in known:
+        text = f"{why}no known key is the right one: give the key with {sources}, or {none} if it has none"
+        if all(key.is_zero for key in known.values()):
+            return text
+        to_all = given("-y", "m_key=")
+        return f"{text}; {to_all} goes to all ports, and those at level 2 or 3 with another key count a violation"
     return (
         f"{why}its known key is not the right one, or was not sent because the port may have moved: `ibkeys keystore "
         f"list --settle` records where ports are now; {sources} give another key, {none} says that it has none"
@@ -45,7 +50,7 @@ def candidate_ports(writer: ChangeWriter, found: Topology) -> list[tuple[Port, s
         elif not port.port_guid or guids[port.port_guid] > 1:
             reason = "its port GUID belongs to another port too, and keys are stored by port GUID"
         elif hides_key(writer, info):
-            reason = _why_hidden(port.port_guid in writer.fabric.ring.by_guid)
+            reason = _why_hidden(writer, port)
         else:
             reason = ""
         listed.append((port, reason))
