@@ -26,9 +26,11 @@ class Names:
         self._end_of: Callable[[Port], EventEnd] = EventEnd.of
 
     def learn(self, found: Topology) -> None:
-        """Replace the ports by those of a sweep. A port whose GUID is not trusted comes last."""
+        """Replace the ports by those of a sweep. A port whose GUID is not trusted comes last. A LID that two ports have
+        names neither of them."""
         self.misses = 0
         self._by_lid, self._by_guid = {}, {}
+        shared = set()
         self._end_of = cache(EventEnd.of)  # made once for each port: many traps are about the same few ports
         for port in sorted(found.end_ports(), key=lambda each: each not in found.doubtful):
             if port.guid:
@@ -36,10 +38,14 @@ class Names:
             info = port.port_info
             if info is not None and info.lid:
                 for lid in range(info.lid, info.lid + (1 << info.lmc)):
-                    self._by_lid.setdefault(lid, port)
+                    other = self._by_lid.setdefault(lid, port)
+                    if other is not port and (other in found.doubtful) == (port in found.doubtful):
+                        shared.add(lid)
+        for lid in shared:
+            del self._by_lid[lid]
 
     def by_lid(self, lid: int) -> Port | None:
-        """Return the end port that has *lid*, None if the sweep found none."""
+        """Return the end port that has *lid*, None if the sweep found none, or several."""
         port = self._by_lid.get(lid)
         if port is None and lid:
             self.misses += 1

@@ -167,6 +167,18 @@ def test_a_lid_that_moved_to_another_port_is_missed() -> None:
     assert names.misses == 1
 
 
+def test_a_lid_that_two_ports_have_names_neither() -> None:
+    net = watched_subnet()
+    (report,) = reports(net, lambda: wrong_p_key(net, sender=3, receiver=2))
+    lid = host(net, 3).lid
+    host(net, 5).lid = lid
+    names = names_of(net)
+    event = event_of_report(report, names, TIME)
+    assert name(event.sender) == "node03 mlx4_0:1", "its GID says who it is"
+    assert names.end(lid) == EventEnd(lid=lid)
+    assert names.misses
+
+
 @pytest.mark.parametrize(
     ("trap", "kind", "detail"),
     [
