@@ -55,10 +55,9 @@ def with_operation(instance: Instance, path: Path | None) -> Instance:
 
 def _operation_of(host: str, file: InstanceFile, journal: Journal) -> tuple[FileReading, int] | None:
     key = host, str(file.path)
-    changes = [entry for entry in journal.all_files() if entry.image.key == key]
-    if not changes or file.fact is None or file.fact.written is None or file.fact.changed is None:
+    last = next(journal.replacements(key), None)
+    if last is None or file.fact is None or file.fact.written is None or file.fact.changed is None:
         return None
-    last = changes[-1]
     record = journal.find(last.operation)
     if record.state != "done" or record.is_unfinished or record.finished is None or last.status != "done":
         return None

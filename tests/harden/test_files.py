@@ -69,7 +69,7 @@ def test_what_is_closed_is_an_operation_with_the_former_mode_and_its_owner(opens
     with Journal(tmp_path / "journal.db") as journal:
         [done] = journal.list_operations()
         [file] = journal.files(done.id)
-        assert journal.all_files() == []  # nothing was replaced
+        assert journal.replaced_files() == []  # nothing was replaced
     assert (done.command, done.state, log.stat().st_mode & 0o777) == ("harden files", "done", 0o600)
     assert (file.status, file.image) == ("done", FileImage(str(log), None, None, 0o644, os.getuid(), os.getgid()))
     shown = run("journal", done.id, "--journal", tmp_path / "journal.db", "-f", "json").json

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ibkeys.host.host_files import HostFiles, LocalFiles
-from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.file_to_replace import SeenFile
-from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.managers.machines.this_host import ThisHost
 from ibkeys.managers.opensm.process import OpensmProcess
@@ -54,12 +51,6 @@ class NamedHost(ThisHost):
     def stage(self, operation: RunningOperation, seen: SeenFile, data: bytes, **options: Any) -> Iterator[StagedFile]:
         with ThisHost.stage(self, self._named(operation), seen, data, **options) as staged:
             yield staged
-
-    def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
-        own = [copy(entry) for entry in entries if entry.image.host == self.name]
-        for entry in own:
-            entry.image = replace(entry.image, host="")
-        return ThisHost.clean_up(self, own, conversions)
 
     def guard(self, seconds: float) -> Any:
         return NamedGuard(self.note, seconds) if self.name else None

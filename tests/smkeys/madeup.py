@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_lock import FoundLock, LocalLock
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.file_to_replace import SeenFile
-from ibkeys.host.replacing.replace import LeftOvers
+from ibkeys.host.replacing.replace import LeftOvers, RecordedImages
 from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import SMState
@@ -194,12 +193,8 @@ class Host:
         lock = THIS.take_lock(path, text, over)
         return NotedLock(self, lock) if isinstance(lock, LocalLock) else lock
 
-    def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
-        own = (entry for entry in entries if entry.image.host == self.name)
-        here = [copy(entry) for entry in own]
-        for entry in here:
-            entry.image = replace(entry.image, host="")
-        return THIS.clean_up(here, conversions)
+    def clean_up(self, recorded: RecordedImages, conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
+        return THIS.clean_up(recorded, conversions)
 
     def _named(self, operation: RunningOperation) -> Any:
         return NamedOperation(operation, self.name)

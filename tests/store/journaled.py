@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from ibkeys.store.journal import Image, Journal, JournalEntry, RunningOperation
+from ibkeys.host.replacing.replace import RecordedImages
+from ibkeys.store.journal import FileEntry, FileImage, Image, Journal, JournalEntry, RunningOperation
 from ibkeys.store.sqlite import UtcClock
 
 BEFORE, AFTER = bytes(range(64)), bytes(64)
@@ -32,6 +35,14 @@ def image(**changes: Any) -> Image:
 def record(operation: RunningOperation, **changes: Any) -> JournalEntry:
     [entry] = operation.record_all([image(**changes)])
     return entry
+
+
+def recorded(entries: Iterable[FileEntry]) -> RecordedImages:
+    """Return the images of *entries* by the paths of their files, as `clean_up` takes them."""
+    images: dict[Path, list[FileImage]] = {}
+    for entry in entries:
+        images.setdefault(Path(entry.image.path), []).append(entry.image)
+    return {path: partial(list, of_file) for path, of_file in images.items()}
 
 
 def run_until(journal: Journal, error: BaseException) -> None:

@@ -78,3 +78,20 @@ def test_a_journal_without_the_table_reads_as_one_without_files(tmp_path: Path) 
     with Journal.read(old) as journal:
         [first, *_] = journal.list_operations()
         assert journal.files(first.id) == []
+
+
+def test_the_replacements_of_a_file_come_newest_first_and_are_read_one_by_one() -> None:
+    journal = Journal(None)
+    closed, key_file = FileImage(POLICY.path, None, None, 0o600, 0, 0), FileImage("/k", b"secret", b"none", host="sm-2")
+    for images in ([POLICY, key_file], [closed], [POLICY, POLICY]):
+        with journal.operation("apply") as operation:
+            for image in images:
+                operation.record_file(image).done()
+    found = journal.replacements(POLICY.key)
+    assert [(entry.operation, entry.sequence) for entry in (next(found), next(found))] == [(3, 1), (3, 0)]
+    journal.database.execute("UPDATE files SET attributes = '?' WHERE operation = 1", ())
+    with pytest.raises(StoreError, match="damaged"):
+        next(found)
+    assert sorted(journal.replaced_files()) == [POLICY.key, key_file.key]
+    assert journal.replaced_files(b"secret") == journal.replaced_files(b"none") == [key_file.key]
+    assert journal.replaced_files(b"public") == []

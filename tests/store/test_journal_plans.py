@@ -215,6 +215,9 @@ def test_to_undo_an_undo_is_to_redo_and_so_on() -> None:
     assert journal.find(1).undone_by == 6
     assert journal.relatives(3) == [1, 2, 4, 5, 6]
     assert journal.relatives(1) == [2, 3, 4, 5, 6]
+    with journal.operation("pkey-set") as operation:
+        record(operation).done()
+    assert [journal.find(number) for number in range(1, 8)] == journal.list_operations()
 
 
 def test_a_redo_gives_an_operation_the_state_that_it_had() -> None:

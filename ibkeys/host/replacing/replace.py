@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +38,11 @@ class LeftOvers:
 
     removed: tuple[Path, ...] = ()
     foreign: tuple[Path, ...] = ()
+
+
+RecordedImages = Mapping[Path, Callable[[], Iterable[FileImage]]]
+"""Path of a file → a function that returns all its images in the journal. It is called only if a temporary file beside
+the file has to be compared with them, because they may be many and large."""
 
 
 def replace(
@@ -108,21 +113,18 @@ def record(
     return operation.record_file(image_of(seen, data, conversions))
 
 
-def clean_up(entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
-    """Remove the temporary files that interrupted runs left beside the files of *entries*, and return all of them. Pass
-    all entries of the journal for a file, so that each of its former contents is known. A temporary file is removed if
-    it is incomplete, or if the journal has its bytes. The temporary files of a running process are not touched, and a
-    folder that does not exist is left out. Raises FileError if a folder cannot be read, a file cannot be removed, or an
-    entry is for a file of another host; and the errors of *conversions*, except KeyGone.
+def clean_up(recorded: RecordedImages, conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
+    """Remove the temporary files that interrupted runs left beside the files of *recorded*, and return all of them.
+
+    A temporary file is removed if it is incomplete, or if the journal has its bytes. The temporary files of a running
+    process are not touched, and a folder that does not exist is left out. Raises FileError if a folder cannot be read
+    or a file cannot be removed; and the errors of *conversions*, except KeyGone.
     """
-    images: dict[Path, list[FileImage]] = {}
-    for entry in entries:
-        images.setdefault(Path(entry.image.path), []).append(_of_this_host(entry))
 
     def is_known(data: bytes, place: Path) -> bool:
-        return any(data in known_bytes(image, conversions) for image in images[place])
+        return any(data in known_bytes(image, conversions) for image in recorded[place]())
 
-    found = [_clean_up_beside(place, partial(is_known, place=place)) for place in images if place.parent.is_dir()]
+    found = [_clean_up_beside(place, partial(is_known, place=place)) for place in recorded if place.parent.is_dir()]
     return LeftOvers(
         tuple(path for each in found for path in each.removed), tuple(path for each in found for path in each.foreign)
     )
@@ -137,12 +139,6 @@ def refuse_hindered(seen: SeenFile, rights: int | None) -> None:
     """Raise FileError if it is certain before any attempt that a file cannot be replaced. *rights*: as in `replace`."""
     if (reason := hindrance_to_replacing(seen, rights)) is not None:
         raise FileError(reason)
-
-
-def _of_this_host(entry: FileEntry) -> FileImage:
-    if entry.image.host:
-        raise FileError(f"{entry.image.path}: is on host {entry.image.host}, not here")
-    return entry.image
 
 
 def _clean_up_beside(place: Path, is_known: Callable[[bytes], bool]) -> LeftOvers:

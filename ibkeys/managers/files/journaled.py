@@ -3,12 +3,15 @@ the temporary files of interrupted changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
 
 from ibkeys.errors import FileError, KeyGone
 from ibkeys.host.replacing.conversions import NO_BYTES, WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.replace import LeftOvers
-from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.managers.opensm.references import key_references
 from ibkeys.printable import named
 from ibkeys.store.journal import FileEntry, FileImage, Journal
@@ -23,8 +26,8 @@ def is_proven(file: OpensmFile, journal: Journal, store: KeyStore) -> bool:
     file is done when ports have shown the new values. *store*: the key store with the keys to which the journal refers.
     If a key is no longer in it, the result is False. Raises FileFormatError, StoreError.
     """
-    last = [entry for entry in journal.all_files() if entry.image.key == file.key][-1:]
-    return any(entry.status == "done" and _restores_to_present(entry, file, store) for entry in last)
+    last = next(journal.replacements(file.key), None)
+    return last is not None and last.status == "done" and _restores_to_present(last, file, store)
 
 
 def is_written_by_ibkeys(file: OpensmFile, journal: Journal, store: KeyStore) -> bool:
@@ -32,14 +35,13 @@ def is_written_by_ibkeys(file: OpensmFile, journal: Journal, store: KeyStore) ->
     the last one of an operation that has not ended. OpenSM may not have read them. *store*, and the errors: as for
     `is_proven`.
     """
-    changes = [entry for entry in journal.all_files() if entry.image.key == file.key]
-    not_ended = {record.id for record in journal.list_operations() if record.state in ("open", "failed")}
-    last = {entry.operation: entry for entry in changes}.values()
-    return any(
-        _restores_to_present(entry, file, store)
-        for entry in last
-        if entry is changes[-1] or entry.operation in not_ended
-    )
+    not_ended = [record.id for record in journal.list_operations() if record.state in ("open", "failed")]
+    changes = [
+        [entry for entry in journal.files(operation) if entry.image.key == file.key and entry.image.closed_to is None]
+        for operation in not_ended
+    ]
+    changes.append(list(islice(journal.replacements(file.key), 1)))
+    return any(_restores_to_present(entries[-1], file, store) for entries in changes if entries)
 
 
 def _restores_to_present(entry: FileEntry, file: OpensmFile, store: KeyStore) -> bool:
@@ -56,21 +58,25 @@ def clean_up(
     journal: Journal,
     files: Sequence[OpensmFile],
     conversions: FileConversions = WITHOUT_KEYS,
-    includes: Callable[[FileImage], bool] = lambda image: False,
+    others: Collection[FileKey] = (),
 ) -> Iterator[tuple[str, LeftOvers | FileError]]:
-    """Remove the temporary files that interrupted runs left beside *files*, and beside other files on the same hosts
-    whose image in the *journal* is accepted by *includes*.
+    """Remove the temporary files that interrupted runs left beside those of *files*, and of *others* on the same hosts,
+    that operations of the *journal* replaced.
 
     Yield the name of each host with its temporary files, or with the error that prevented the removal. Raises
     HostNotReached, StoreError, and the errors of *conversions*.
     """
-    places = {file.key for file in files}
-    entries = [entry for entry in journal.all_files() if includes(entry.image) or entry.image.key in places]
+    replaced = {*journal.replaced_files()}.intersection([*(file.key for file in files), *others])
     for name, machine in {file.machine.name: file.machine for file in files}.items():
+        recorded = {Path(key[1]): partial(_images_of, journal, key) for key in sorted(replaced) if key[0] == name}
         try:
-            yield name, machine.clean_up([entry for entry in entries if entry.image.host == name], conversions)
+            yield name, machine.clean_up(recorded, conversions)
         except FileError as error:
             yield name, error
+
+
+def _images_of(journal: Journal, key: FileKey) -> Iterator[FileImage]:
+    return (entry.image for entry in journal.replacements(key))
 
 
 def remove_left_overs(journal: Journal, files: Sequence[OpensmFile], store: KeyStore) -> Iterator[str]:
@@ -81,7 +87,8 @@ def remove_left_overs(journal: Journal, files: Sequence[OpensmFile], store: KeyS
     key files, whose bytes the journal never has. Yield a line, too, for a host on which the removal failed. Raises
     HostNotReached, FileFormatError, StoreError.
     """
-    for name, left in clean_up(journal, files, key_references(store), _is_key_file):
+    key_files = journal.replaced_files(NO_BYTES)
+    for name, left in clean_up(journal, files, key_references(store), key_files):
         if isinstance(left, FileError):
             yield f"{left}; files that an interrupted run left there may hold a key"
         elif left.foreign:
@@ -89,7 +96,3 @@ def remove_left_overs(journal: Journal, files: Sequence[OpensmFile], store: KeyS
                 f"{named([str(path) for path in left.foreign])}{f' on {name}' if name else ''}: left by an "
                 "interrupted run, or by another user or program, and may hold a key: check it, and remove it"
             )
-
-
-def _is_key_file(image: FileImage) -> bool:
-    return NO_BYTES in (image.before, image.after)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.host.replacing.hindrances import name_hindrance
 from ibkeys.host.replacing.images import image_of, known_bytes
-from ibkeys.host.replacing.replace import LeftOvers, note_failed
+from ibkeys.host.replacing.replace import LeftOvers, RecordedImages, note_failed
 from ibkeys.host.replacing.rights import changed_error, refuse_wider, rights_hindrance
 from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.managers.elsewhere.channel import Channel
@@ -172,24 +172,21 @@ class OtherHost(RemoteFileReader, RemoteProcesses):
             raise FileError(f"{self._at(place)}: its mode cannot be set to {mode:04o}: {reason}") from None
         return seen.mode
 
-    def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
-        """Remove the temporary files that interrupted runs left beside those files of *entries* that are on this host,
-        and return those that were removed and those that stay. Raises FileError, HostNotReached, and the errors of
-        *conversions*, except KeyGone."""
-        known: dict[Path, set[str]] = {}
-        for entry in entries:
-            if entry.image.host == self.name:
-                sums = known.setdefault(Path(entry.image.path), set())
-                sums |= set(map(checksum_of, known_bytes(entry.image, conversions)))
+    def clean_up(self, recorded: RecordedImages, conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
+        """Remove the temporary files that interrupted runs left beside the files of *recorded* on this host, and return
+        those that were removed and those that stay. Raises FileError, HostNotReached, and the errors of *conversions*,
+        except KeyGone."""
         removed: list[Path] = []
         foreign: list[Path] = []
-        for place, sums in known.items():
+        for place, images in recorded.items():
             try:
                 for line in self.writer.ask("left", path=place):
                     left_over = _LEFT_OVER.fullmatch(line)
                     if left_over is None:
                         self.writer.conversation.end("its answer is invalid (left-overs)")
-                    is_known = bool(left_over[2]) or left_over[3] in sums
+                    is_known = bool(left_over[2]) or any(
+                        left_over[3] in map(checksum_of, known_bytes(image, conversions)) for image in images()
+                    )
                     if is_known:
                         self.writer.ask("drop", left_over[1], path=place)
                     (removed if is_known else foreign).append(place.with_name(f".{place.name}.ibkeys-{left_over[1]}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,7 @@ from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.file_to_replace import SeenFile, look, real_path
 from ibkeys.host.replacing.hindrances import hindrance_to_replacing
 from ibkeys.host.replacing.mounts import is_in_layer
-from ibkeys.host.replacing.replace import LeftOvers
+from ibkeys.host.replacing.replace import LeftOvers, RecordedImages
 from ibkeys.host.replacing.rights import set_mode
 from ibkeys.host.replacing.staging import StagedFile, stage
 from ibkeys.managers.machines.local_processes import LocalProcesses
@@ -121,15 +120,15 @@ class ThisHost(LocalProcesses):
         refuse_other_root(self.files, path, place)
         return set_mode(place, seen, mode)
 
-    def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
-        """Remove the temporary files that interrupted runs left beside those files of *entries* that are on this host,
-        and return those that were removed and those that stay.
+    def clean_up(self, recorded: RecordedImages, conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
+        """Remove the temporary files that interrupted runs left beside the files of *recorded* on this host, and return
+        those that were removed and those that stay.
 
         *conversions*: those of all these files. Beside a file whose bytes the journal does not have, only incomplete
         temporary files are removed. Raises FileError if a folder cannot be read or a temporary file cannot be removed,
         and the errors of *conversions*, except KeyGone.
         """
-        return replacing.clean_up((entry for entry in entries if not entry.image.host), conversions)
+        return replacing.clean_up(recorded, conversions)
 
     def take_lock(self, path: Path, text: bytes, stale: bytes | None = None) -> LocalLock | FoundLock | None:
         """Take the lock beside the file *path* and return it; if there is a lock already, return that lock as a

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
@@ -54,11 +54,13 @@ class ImageEntry(ABC, Generic[AnyImage]):
         return entries
 
     @classmethod
-    def all_of(cls, database: Database, operation: int) -> list[Self]:
-        """Return the entries of an operation in the order in which they were recorded. Raises StoreError."""
+    def all_of(cls, database: Database, operation: int, sequence: int | None = None) -> list[Self]:
+        """Return the entries of an operation in the order in which they were recorded, or the one with the number
+        *sequence*. Raises StoreError."""
         rows = database.query(
-            f"SELECT sequence, status, {cls.columns} FROM {cls.table} WHERE operation = ? ORDER BY sequence",
-            (operation,),
+            f"SELECT sequence, status, {cls.columns} FROM {cls.table} WHERE operation = ? AND sequence = "
+            "coalesce(?, sequence) ORDER BY sequence",
+            (operation, sequence),
             of=cls.table,
         )
         try:
@@ -127,6 +129,27 @@ class FileEntry(ImageEntry[FileImage]):
 
     table = "files"
     columns = "host, path, before, after, mode, uid, gid, attributes"
+    _IS_REPLACED: ClassVar = "NOT (mode IS NOT NULL AND before IS NULL AND after IS NULL)"
+    """The opposite of `FileImage.closed_to`."""
+
+    @classmethod
+    def keys(cls, database: Database, content: bytes | None = None) -> list[tuple[str, str]]:
+        """Return host and path of each file that was replaced; with *content* only of those that had it before or after
+        a change. Raises StoreError."""
+        query = f"SELECT DISTINCT host, path FROM files WHERE {cls._IS_REPLACED}"
+        if content is None:
+            return [(host, path) for host, path in database.query(query, of=cls.table)]
+        # SQLite knows the length of a value without reading it.
+        query += " AND (length(before) = ? AND before = ? OR length(after) = ? AND after = ?)"
+        return [(host, path) for host, path in database.query(query, (len(content), content) * 2, of=cls.table)]
+
+    @classmethod
+    def of_file(cls, database: Database, key: tuple[str, str]) -> Iterator[Self]:
+        """Yield the entries of the replacements of the file *key* (host and path), the newest first. Each is read when
+        the caller takes it. Raises StoreError."""
+        query = f"SELECT operation, sequence FROM files WHERE host = ? AND path = ? AND {cls._IS_REPLACED}"
+        for operation, sequence in sorted(database.query(query, key), reverse=True):
+            yield from cls.all_of(database, operation, sequence)
 
     @staticmethod
     def _values(image: FileImage) -> tuple[object, ...]:

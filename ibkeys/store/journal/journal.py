@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, cast
@@ -361,7 +361,7 @@ class Journal(Store):
     def find(self, operation: int) -> OperationRecord:
         """Return the record of an operation. Raises StoreError for an unknown number."""
         self._check_exists(operation)
-        return next(record for record in self.list_operations() if record.id == operation)
+        return next(record for record in list_operations(self.database, operation) if record.id == operation)
 
     def list_operations(self) -> list[OperationRecord]:
         """Return all operations, the oldest first."""
@@ -400,11 +400,18 @@ class Journal(Store):
         self._check_exists(operation)
         return FileEntry.all_of(self.database, operation)
 
-    def all_files(self) -> list[FileEntry]:
-        """Return the files that operations replaced, oldest operation first, in the order in which they were recorded.
-        Files of which only the mode was changed are left out."""
-        entries = (entry for record in self.list_operations() for entry in self.files(record.id))
-        return [entry for entry in entries if entry.image.closed_to is None]
+    def replaced_files(self, content: bytes | None = None) -> list[tuple[str, str]]:
+        """Return host and path of each file that operations replaced; with *content* only of those that had it before
+        or after a change. Files of which only the mode was changed are left out. Raises StoreError."""
+        return FileEntry.keys(self.database, content)
+
+    def replacements(self, key: tuple[str, str]) -> Iterator[FileEntry]:
+        """Yield the entries of the replacements of the file *key* (host and path), the newest first.
+
+        Each is read when the caller takes it: a journal may have thousands of them, each with all bytes of the file.
+        Raises StoreError.
+        """
+        return FileEntry.of_file(self.database, key)
 
     def record(self, operation: int, first: int, images: Sequence[Image]) -> list[JournalEntry]:
         """Write *images* to disk as pending entries of *operation*, numbered from *first*, and return the entries."""

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from ibkeys.store.sqlite import Database
 
 
-def list_operations(database: Database) -> list[OperationRecord]:
-    """Return all operations, the oldest first. Raises StoreError."""
+def list_operations(database: Database, related_to: int | None = None) -> list[OperationRecord]:
+    """Return all operations, the oldest first, or only *related_to*, those that it undoes, and those that undo it.
+    Raises StoreError."""
+    among = "IS NOT NULL"
+    if related_to is not None:
+        among = f"IN ({', '.join(map(str, [related_to, *relatives_of(database, related_to)]))})"
     rows = database.query(
-        """SELECT id, command, state, started, finished,
+        f"""SELECT id, command, state, started, finished,
                   (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
                   (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
                       + (SELECT count(*) FROM files WHERE operation = id AND status != 'done'), stage, undoes,
@@ -27,13 +31,13 @@ def list_operations(database: Database) -> list[OperationRecord]:
                SELECT undoes AS undone, max(CASE state WHEN 'done' THEN id END) AS undone_by,
                       max(state IN ('open', 'failed')) AS is_open
                FROM operations WHERE undoes IS NOT NULL GROUP BY undoes
-           ) ON undone = id ORDER BY id""",
+           ) ON undone = id WHERE id {among} ORDER BY id""",
         (f'{{"{WANTED_VALUES}":%',),
         of="operations plans",
     )
-    starts, of_plan, began = _starts(database), set[int](), dict[int, str]()
-    methods = _methods(database)
-    steps, run_ports = _steps_under_way(database), _ports_of_runs(database)
+    starts, of_plan, began = _starts(database, among), set[int](), dict[int, str]()
+    methods = _methods(database, among)
+    steps, run_ports = _steps_under_way(database, among), _ports_of_runs(database, among)
     for ident, command, *_, undoes, _, _, has_plan, _ in rows:
         if has_plan or undoes in of_plan:
             of_plan.add(ident)
@@ -77,10 +81,14 @@ def relatives_of(database: Database, operation: int) -> list[int]:
     return [ident for (ident,) in rows]
 
 
-def _starts(database: Database) -> dict[int, list[Start]]:
+# *among*, in the following functions: the condition that the number of an operation meets.
+
+
+def _starts(database: Database, among: str) -> dict[int, list[Start]]:
     starts: dict[int, list[Start]] = {}
     for operation, started, user, host, overrides, options in database.query(
-        "SELECT operation, started, user, host, overrides, options FROM starts ORDER BY operation, number",
+        f"SELECT operation, started, user, host, overrides, options FROM starts WHERE operation {among} "
+        "ORDER BY operation, number",
         of="starts",
     ):
         try:
@@ -91,10 +99,11 @@ def _starts(database: Database) -> dict[int, list[Start]]:
     return starts
 
 
-def _steps_under_way(database: Database) -> dict[int, str]:
+def _steps_under_way(database: Database, among: str) -> dict[int, str]:
     """Return, by operation, the name of its last step if the outcome of that step is not known."""
     rows = database.query(
-        "SELECT operation, max(number) AS number, name, status FROM steps GROUP BY operation", of="steps"
+        f"SELECT operation, max(number) AS number, name, status FROM steps WHERE operation {among} GROUP BY operation",
+        of="steps",
     )
     return {operation: name for operation, _, name, status in rows if status == "pending"}
 
@@ -109,18 +118,17 @@ class _RunPorts(NamedTuple):
 _NO_PORTS: Final = _RunPorts(0, 0)
 
 
-def _ports_of_runs(database: Database) -> dict[int, _RunPorts]:
+def _ports_of_runs(database: Database, among: str) -> dict[int, _RunPorts]:
     """Return, by operation, the numbers of ports of runs of M_Keys and of their undos. A run through OpenSM has no Sets
     in the journal, so the results of its ports are counted. A port that was undone was changed by the run if the run
     has a proven step, and by the latest undo if that has one."""
     rows = database.query(
-        """SELECT operation, sum(state = 'waiting'), sum(state = 'done'), sum(state = 'undone') FROM run_ports
-           GROUP BY operation"""
+        f"""SELECT operation, sum(state = 'waiting'), sum(state = 'done'), sum(state = 'undone') FROM run_ports
+            WHERE operation {among} GROUP BY operation"""
     )
-    undos = dict(database.query("SELECT undoes, id FROM operations WHERE undoes IS NOT NULL ORDER BY id"))
-    proven = {
-        operation for (operation,) in database.query("SELECT DISTINCT operation FROM steps WHERE status = 'done'")
-    }
+    undos = dict(database.query(f"SELECT undoes, id FROM operations WHERE undoes {among} ORDER BY id"))
+    done = database.query(f"SELECT DISTINCT operation FROM steps WHERE operation {among} AND status = 'done'")
+    proven = {operation for (operation,) in done}
     found = dict[int, _RunPorts]()
     for operation, waiting, done, undone in rows:
         found[operation] = _RunPorts(waiting, done + (undone if operation in proven else 0))
@@ -130,11 +138,13 @@ def _ports_of_runs(database: Database) -> dict[int, _RunPorts]:
     return found
 
 
-def _methods(database: Database) -> dict[int, str]:
+def _methods(database: Database, among: str) -> dict[int, str]:
     """Return, by operation, the method of each apply and each run of M_Keys. An apply of an early version has no record
     of it, and was direct."""
-    plans = database.query("SELECT operation, options FROM plans WHERE document IS NOT NULL", of="plans")
-    runs = database.query("SELECT operation, via IS NULL FROM runs", of="runs")
+    plans = database.query(
+        f"SELECT operation, options FROM plans WHERE operation {among} AND document IS NOT NULL", of="plans"
+    )
+    runs = database.query(f"SELECT operation, via IS NULL FROM runs WHERE operation {among}", of="runs")
     methods = {operation: str(options_in(options).get("carrier", "direct")) for operation, options in plans}
     return methods | {operation: "direct" if is_direct else "opensm" for operation, is_direct in runs}
 

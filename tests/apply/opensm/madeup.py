@@ -5,7 +5,7 @@ It does what `ibkeys.partitions` says that OpenSM does; that this is so is shown
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +23,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileChanged
 from ibkeys.host.replacing.conversions import FileConversions
 from ibkeys.host.replacing.file_to_replace import FoundFile, Metadata, SeenFile
-from ibkeys.host.replacing.replace import LeftOvers
+from ibkeys.host.replacing.replace import LeftOvers, RecordedImages
 from ibkeys.keys.pkey import PKey
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.hosts import SmHost
@@ -97,7 +97,7 @@ class MadeUpHost:
         self.file.data, self.file.inode = data, self.file.inode + 1
         return entry
 
-    def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions) -> LeftOvers:
+    def clean_up(self, recorded: RecordedImages, conversions: FileConversions) -> LeftOvers:
         return LeftOvers()
 
     def may_signal(self, process: OpensmProcess) -> str | None:

@@ -8,7 +8,7 @@ import pytest
 
 from ibkeys.apply.apply_plan import ApplyHooks
 from ibkeys.errors import UsageError
-from ibkeys.host.replacing.replace import LeftOvers
+from ibkeys.host.replacing.replace import LeftOvers, RecordedImages
 from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import MadeUpOpensm
 from tests.fabricsim import set_p_key_capacity
@@ -39,8 +39,8 @@ def test_what_ended_before_it_wrote_a_file_is_undone_by_a_word_in_the_journal(be
 def test_what_nobody_knows_beside_a_policy_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[Path]] = []
 
-    def clean_up(entries: object, conversions: object) -> LeftOvers:
-        asked.append([Path(each.image.path) for each in entries])  # type: ignore[attr-defined]
+    def clean_up(recorded: RecordedImages, conversions: object) -> LeftOvers:
+        asked.append([*recorded])
         return LeftOvers((), (Path("/etc/opensm/.partitions.conf.ibkeys-1"),))
 
     monkeypatch.setattr(bench.opensm.host, "clean_up", clean_up)

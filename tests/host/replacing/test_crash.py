@@ -15,6 +15,7 @@ from ibkeys.store.journal import FileEntry, Journal
 from tests.host.replacing.crash_driver import NEW, OLD, THEIRS
 from tests.host.replacing.helpers import ROOT, names
 from tests.sample import in_soak
+from tests.store.journaled import recorded
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
 WAYS = pytest.mark.parametrize("way", ["exchange", in_soak("rename only")])
@@ -64,10 +65,10 @@ def test_after_a_crash_the_file_is_whole_and_the_next_run_cleans_up(
         assert now in (before, after), folder
         assert found or now == before, folder
         dirty += bool(beside(folder))
-        left = clean_up(found)
+        left = clean_up(recorded(found))
         assert left.foreign == ()
         assert beside(folder) == []
-        assert clean_up(found).removed == ()
+        assert clean_up(recorded(found)).removed == ()
         assert read(file) == now
         assert all((entry.image.before, entry.image.after) == (before, after) for entry in found)
         seen.add(now)
@@ -82,7 +83,7 @@ def test_after_a_crash_the_file_is_whole_and_the_next_run_cleans_up(
 def test_what_somebody_wrote_in_the_moment_of_the_crash_is_never_gone(tmp_path: Path, kind: str) -> None:
     raced = foreign = 0
     for folder in crashed(kind, "exchange", tmp_path):
-        left = clean_up(entries(folder))
+        left = clean_up(recorded(entries(folder)))
         foreign += len(left.foreign)
         if (folder / "raced").exists():
             raced += 1

@@ -22,6 +22,7 @@ from ibkeys.host.replacing.new_file import create
 from ibkeys.host.replacing.replace import clean_up, record, replace
 from ibkeys.store.journal import FileEntry, FileImage, Journal, RunningOperation
 from tests.host.replacing.helpers import NEW, OLD, THEIRS, WITH_KEYS, names
+from tests.store.journaled import recorded
 
 
 @pytest.fixture
@@ -93,12 +94,6 @@ def test_through_a_link_the_real_file_is_replaced_and_the_link_stays(file: Path,
     link.symlink_to("policy")
     entry = replace(operation, look(link), NEW)
     assert (link.is_symlink(), file.read_bytes(), entry.image.path) == (True, NEW, str(file))
-
-
-def test_a_file_of_another_host_is_not_looked_for_here(operation: RunningOperation) -> None:
-    entry = operation.record_file(FileImage("/etc/opensm/partitions.conf", OLD, NEW, host="sm-2"))
-    with pytest.raises(FileError, match="on host sm-2"):
-        clean_up([entry])
 
 
 # --- files with keys --------------------------------------------------------------------------------------------------
@@ -190,11 +185,23 @@ def test_what_is_found_beside_is_removed_only_if_it_is_known(file: Path, operati
     link = file.with_name(new_name("policy"))
     link.symlink_to("policy")
     file.with_name(new_name("another")).write_bytes(OLD)
-    left = clean_up([entry, entry])
+    left = clean_up(recorded([entry, entry]))
     assert set(left.removed) == {*known, part}
     assert set(left.foreign) == {foreign, link}
     assert len(names(file.parent)) == 4
     assert (file.read_bytes(), foreign.read_bytes()) == (NEW, THEIRS)
+
+
+def test_the_images_of_a_file_are_read_only_to_compare_them(file: Path) -> None:
+    def read() -> list[FileImage]:
+        raise AssertionError("read without need")
+
+    part = file.with_name(unfinished_name(new_name("policy")))
+    part.write_bytes(b"Def")
+    assert clean_up({file: read}).removed == (part,)
+    file.with_name(new_name("policy")).write_bytes(OLD)
+    with pytest.raises(AssertionError, match="without need"):
+        clean_up({file: read})
 
 
 def test_what_another_run_is_writing_is_left_alone(file: Path, operation: RunningOperation) -> None:
@@ -202,14 +209,14 @@ def test_what_another_run_is_writing_is_left_alone(file: Path, operation: Runnin
     part = unfinished_name(new_name("policy"))
     folder = os.open(file.parent, os.O_RDONLY)
     descriptor = create(folder, part)
-    assert clean_up([entry]).removed == ()
+    assert clean_up(recorded([entry])).removed == ()
     os.close(descriptor)
-    assert clean_up([entry]).removed == (file.with_name(part),)
+    assert clean_up(recorded([entry])).removed == (file.with_name(part),)
     os.close(folder)
 
 
 def test_a_folder_that_is_gone_has_nothing_left_over(operation: RunningOperation) -> None:
-    assert clean_up([operation.record_file(FileImage("/no/such/folder/file", OLD, NEW))]).removed == ()
+    assert clean_up(recorded([operation.record_file(FileImage("/no/such/folder/file", OLD, NEW))])).removed == ()
 
 
 def test_a_left_over_that_cannot_be_removed_is_an_error(
@@ -223,4 +230,4 @@ def test_a_left_over_that_cannot_be_removed_is_an_error(
 
     monkeypatch.setattr(os, "unlink", unlink)
     with pytest.raises(FileError, match="cannot be cleaned up: Read-only"):
-        clean_up([entry])
+        clean_up(recorded([entry]))

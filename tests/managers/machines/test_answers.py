@@ -17,6 +17,7 @@ from ibkeys.managers.machines.other_host import OtherHost
 from ibkeys.managers.machines.writer import READY, HostWriter, WriterRefused, program
 from ibkeys.store.journal import FileImage, Journal
 from tests.managers.machines.there import ENVIRONMENT, opensm
+from tests.store.journaled import recorded
 
 LISTEN = f'echo {READY.decode()}; while IFS= read -r line && [ "$line" != done ]; do :; done; read -r question'
 
@@ -35,9 +36,9 @@ LOCKS = (".\n", " mine\n.\n", " taken\n taken\n.\n", " held\n xx\n.\n", " stale\
         (" 1 2 3\n.\n", lambda host: host.hindrance(look(Path("/etc/passwd")))),
         (" /etc/passwd\n.\n", lambda host: host.guard(1).start(look(Path("/etc/passwd")), PROCESS)),
         (" ../../etc\n.\n", lambda host: host.guard(1).start(look(Path("/etc/passwd")), PROCESS)),
-        (" ../../x\n.\n", lambda host: host.clean_up([ENTRY])),
-        (f" 1-{'a' * 16}.part/../x {'0' * 64}\n.\n", lambda host: host.clean_up([ENTRY])),
-        (f" 1-{'a' * 16} -\n.\n", lambda host: host.clean_up([ENTRY])),
+        (" ../../x\n.\n", lambda host: host.clean_up(recorded([ENTRY]))),
+        (f" 1-{'a' * 16}.part/../x {'0' * 64}\n.\n", lambda host: host.clean_up(recorded([ENTRY]))),
+        (f" 1-{'a' * 16} -\n.\n", lambda host: host.clean_up(recorded([ENTRY]))),
         *((answer, lambda host: host.take_lock(Path("/etc/x"), b"me\n")) for answer in LOCKS),
     ],
 )

@@ -11,6 +11,7 @@ from ibkeys.errors import HostNotReached
 from ibkeys.store.journal import Journal
 from tests.managers.machines.there import NEW, OLD, There, cutting, names
 from tests.sample import in_soak
+from tests.store.journaled import recorded
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -79,7 +80,7 @@ def test_a_program_that_is_killed_anywhere_leaves_the_old_or_the_new_file(
             entries = journal.files(operation.id)
             assert now == before or entries[0].status == "pending", "what may have been replaced is not failed"
             with there.machine() as host:
-                assert host.clean_up(entries).foreign == ()
+                assert host.clean_up(recorded(entries)).foreign == ()
         assert set(names(file.parent)) <= {file.name}
     assert number > 8
     assert found == {before, after}

@@ -20,6 +20,7 @@ from ibkeys.host.lock_holder import LockHolder, holder_in_words
 from ibkeys.managers.machines.machine import Machine, TakenLock
 from ibkeys.store.journal import Journal
 from tests.managers.machines.there import NEW, Here, There, names, opensm, put
+from tests.store.journaled import recorded
 
 MINE = LockHolder("root", "a", "apply", "2026-11-26T12:01:05Z", 123, "0" * 32).line()
 THEIRS = LockHolder("bert", "b", "harden", "2026-11-26T12:02:00Z", 124, "1" * 32).line()
@@ -135,7 +136,7 @@ def test_three_of_one_host_and_no_more(there: There, file: Path) -> None:
 def test_files_are_replaced_and_cleaned_up_beside_it(machine: Machine, journal: Journal, file: Path) -> None:
     lock = taken(machine, file)
     entry = put(machine, journal, file, NEW)
-    assert machine.clean_up([entry]) == type(machine.clean_up([]))()
+    assert machine.clean_up(recorded([entry])) == type(machine.clean_up({}))()
     assert file.read_bytes() == NEW
     lock.release()
     assert names(file.parent) == [file.name]

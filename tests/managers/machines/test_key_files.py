@@ -21,6 +21,7 @@ from ibkeys.store.journal import Journal
 from tests.host.replacing.helpers import KEY, REFERENCE, WITH_KEYS
 from tests.managers.machines.there import NEW, OLD, Here, There, names
 from tests.owners import give_away, needs_root
+from tests.store.journaled import recorded
 
 BEFORE, AFTER = b"m_key 0xfeed\nlog 1\n", b"m_key 0xfeed\nlog 2\n"
 COMMANDS = ("base64", "chmod", "cp", "cut", "head", "ln", "ls", "mv", "rm", "sha256sum", "stat", "sync", "touch", "tr")
@@ -78,7 +79,7 @@ def test_a_copy_with_keys_is_cleared_away_where_it_is_known(
     part = whole.with_name(f"{whole.name}.part")
     for path in (whole, part):
         path.write_bytes(BEFORE)
-    left = machine.clean_up([entry], conversions)
+    left = machine.clean_up(recorded([entry]), conversions)
     assert set(left.removed) == {part, whole} if goes else {part}
     assert left.foreign == (() if goes else (whole,))
     assert whole.exists() is not goes

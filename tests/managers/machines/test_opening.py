@@ -13,8 +13,9 @@ from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.machines import opening
 from ibkeys.managers.machines.opening import open_machine
 from ibkeys.managers.machines.other_host import OtherHost
-from ibkeys.store.journal import FileImage, Journal
+from ibkeys.store.journal import Journal
 from tests.managers.machines.there import NEW, OLD, There
+from tests.store.journaled import recorded
 
 
 def test_this_host_is_opened_and_its_files_replaced(journal: Journal, file: Path) -> None:
@@ -28,8 +29,7 @@ def test_this_host_is_opened_and_its_files_replaced(journal: Journal, file: Path
             host.replace(operation, seen, b"newer\n")
         left = file.with_name(f".{file.name}.ibkeys-1-{'a' * 16}.part")
         left.touch()
-        elsewhere = operation.record_file(FileImage("/x", None, None, host="sm2"))
-        assert host.clean_up([entry, elsewhere]).removed == (left,)
+        assert host.clean_up(recorded([entry])).removed == (left,)
         entry.done()
 
 
