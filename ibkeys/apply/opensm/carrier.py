@@ -8,50 +8,37 @@ running OpenSM, observed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.changed_together import KEPT_TOGETHER, open_local_files
 from ibkeys.apply.by_sm.course import CarrierSettings
-from ibkeys.apply.by_sm.images import images_of_other_indexes
-from ibkeys.apply.by_sm.ports_proof import ObservedTables, PortsProof
-from ibkeys.apply.by_sm.prediction import Prediction, expectations
-from ibkeys.apply.by_sm.run import stale_file, stopped_by
-from ibkeys.apply.by_sm.wanted import foreign_ports, overwrite_refusal
+from ibkeys.apply.by_sm.prediction import Prediction, phases_of
+from ibkeys.apply.by_sm.run import TablesSteps, stale_file, stopped_by
+from ibkeys.apply.by_sm.wanted import overwrite_refusal
 from ibkeys.apply.carrier import Assignment, CarrierResult, Failed, RollbackResult
 from ibkeys.apply.former_values import KEPT_DRIFT, KEPT_FILES, FormerValues, former_in
-from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, policy_in_file
+from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
-from ibkeys.apply.opensm.interlocks import set_drift_aside
-from ibkeys.apply.opensm.policy_files import (
-    FormerFiles,
-    StepContents,
-    current_step,
-    digest_of,
-    step_contents_in,
-    without_shared_files,
-)
+from ibkeys.apply.opensm.policy_files import FormerFiles, digest_of, without_shared_files
 from ibkeys.apply.opensm.rollback import RollbackPlanning
 from ibkeys.apply.opensm.site import OpensmSite, find_site
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey, read_again
 from ibkeys.arguments import given
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.course import Course
 from ibkeys.change.next_commands import advice_to_keep
-from ibkeys.change.runner import Step, Verdict
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
 from ibkeys.managers.files.journaled import clean_up
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.managers.site import KEPT_HOSTS, ReachedHost, to_json
-from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.port_text import PortText
 from ibkeys.printable import named
 from ibkeys.store.journal import RunningOperation
-from ibkeys.topology.port_id import PortKey
 
 KEPT_SPREADS: Final = "spreads"
 """The journal's name of the mark of an operation that only brings the master's policy to the other OpenSMs."""
@@ -228,7 +215,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         """Restore the former policy in one step, without a question, because OpenSM made most ports full members of the
         default partition."""
         assert operation.id is not None
-        carried.went_back = went_back = self._go_back(operation, read=None)  # OpenSM has read no policy
+        carried.went_back = went_back = self._go_back(operation, fell_back=True)
         if went_back.is_refused:
             result = (
                 "nothing was rolled back, because another user or program has changed a policy file; "
@@ -247,91 +234,61 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         """Restore the former files in one step, signal OpenSM, and prove it; return the result. Nothing is restored if
         another program or administrator has changed a file or a port; a port that does not answer does not prevent the
         restoration."""
-        assert operation.id is not None
-        survey, journal = self._prediction.survey, operation.journal
-        read_again(self._writer, survey.targets.values())
-        foreign = list(foreign_ports(former_in(journal, journal.find(operation.id)), survey))
-        if foreign:
-            refused = overwrite_refusal(foreign, operation.id)
-            problems = [(None, problem) for problem in self.disarm(confirmed=False)]
-            return RollbackResult([(None, refused.message), *problems], is_refused=True)
-        return self._go_back(operation, read=policy_in_file(self._course.files[-1].seen.data))
+        read_again(self._writer, self._prediction.survey.targets.values())
+        return self._go_back(operation)
 
-    def _go_back(self, operation: RunningOperation, read: Policy | None) -> RollbackResult:
-        """Restore as `go_back` does, without comparing the ports first. *read*: the policy that OpenSM has read, None
-        if it has read none."""
+    def _go_back(self, operation: RunningOperation, fell_back: bool = False) -> RollbackResult:
+        """Restore as `go_back` does, by the last look at the ports; if OpenSM *fell_back*, also over changes of others
+        at ports. If it is refused, the guards on other hosts are ended, so that they do not roll back either."""
         assert operation.id is not None
-        step_contents = step_contents_in(
-            each.image for each in operation.journal.files(operation.id) if each.status != "failed"
-        )
-        failed: list[Failed] = []
-        files = self._readable_files(step_contents, failed)
-        if files is None:
-            return RollbackResult(failed, is_refused=True)
-        touched_ports = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
-        with operation.journal.undo_of(operation.id, self._writer.origin) as undo:
+        journal, failed = operation.journal, list[Failed]()
+        former = former_in(journal, journal.find(operation.id))
+        survey, site = self._prediction.survey, self._site
+        prediction = Prediction(survey, site.options, site.manager.guid)
+        try:
+            files = self._read_written_files(former, failed)
+            settings = replace(self._settings, at_once=True)
+            planning = RollbackPlanning(site, files, [], prediction, settings, is_automatic=True, fell_back=fell_back)
+            course = planning.rollback_course(former)
+            if course.remaining.foreign and not fell_back:
+                raise overwrite_refusal([port for _, port in course.remaining.foreign], operation.id)
+        except Refused as refused:
+            reasons = [PortText(str(refused), None, refused.details), *self.disarm(confirmed=False)]
+            return RollbackResult([*failed, *((None, reason) for reason in reasons)], is_refused=True)
+        has_written_master = files[-1].key in {image.key for image in former.files}
+        kind = FormerFiles(site.master if has_written_master else None, failed)
+        with journal.undo_of(operation.id, self._writer.origin) as undo:
+            assignment = Assignment(phases_of(course, survey), survey.targets, {}, undo, lambda: None, lambda *_: None)
+            steps = TablesSteps(
+                course, prediction, assignment, self._runner(undo), kind, self._writer, "OpenSM was signalled twice"
+            )
             try:
-                step = self._rollback_step(files, step_contents, failed, read, touched_ports)
-                self._runner(undo).run(Course([step]), lambda step: step)
-                self._settings.changed_together.places.restore(lambda: self._writer.keystore)
+                if steps.make():
+                    course.set_places(lambda: self._writer.keystore)
             except IbkeysError as error:
                 failed.append((None, str(error)))
+            failed += [(survey.targets[key].id, str(error)) for key, error in steps.carried.failed.items()]
             undo.outcome = "open" if failed else "done"
         return RollbackResult(failed)
 
-    def _readable_files(
-        self, step_contents: Mapping[FileKey, StepContents], failed: list[Failed]
-    ) -> list[OpensmFile] | None:
-        """Return the files that the operation wrote and that can be read; problems are added to *failed*. Return None
-        if another program or administrator has changed one of the files. The guards on other hosts are then ended, so
-        that they do not roll back either."""
-        files, foreign = [], False
-        all_files = [*self._course.local_files, *self._course.files]
-        for file in [file for file in all_files if file.key in step_contents]:
+    def _read_written_files(self, former: FormerValues, failed: list[Failed]) -> list[OpensmFile]:
+        """Read the files that the operation wrote again, and return them, the master's file last in any case. A file
+        that cannot be read is left out of *former*, and the problem is added to *failed*. Raises Refused (``stale``) if
+        a path leads to another file now."""
+        written, readable = {image.key for image in former.files}, dict[FileKey, OpensmFile]()
+        for file in [*self._course.local_files, *self._course.files]:
             key = file.key
+            if key not in written:
+                continue
             try:
                 file.seen = file.machine.look(file.path)
                 if file.key != key:
                     raise FileChanged(f"{file.path}: now leads to {file.name}, no longer to {key[1]}")
-                current_step(file, step_contents[key])
-                files.append(file)
+                readable[key] = file
             except FileChanged as error:
-                foreign, refused = True, stale_file(error)
-                failed.append((None, PortText(str(refused), str(refused), refused.details)))
+                raise stale_file(error) from error
             except IbkeysError as error:
                 failed.append((None, str(error)))
-        if not foreign:
-            return files
-        failed += [(None, problem) for problem in self.disarm(confirmed=False)]
-        return None
-
-    def _rollback_step(
-        self,
-        files: Sequence[OpensmFile],
-        step_contents: Mapping[FileKey, StepContents],
-        failed: list[Failed],
-        read: Policy | None,
-        touched_ports: Collection[PortKey],
-    ) -> Step[Sequence[OpensmFile], Any]:
-        """Return the step by which the ports get the P_Keys of the former policy; arguments as in `FormerFiles`.
-        *touched_ports*: the ports that the operation changed. Ports elsewhere that drifted from the policy that OpenSM
-        has *read* are not examined. If the operation did not write the master's file, no OpenSM is signalled."""
-        if self._course.files[-1] not in files:
-            kind, nothing = FormerFiles(None, step_contents, failed), PortsProof(self._writer, {}, {}, ())
-            return Step("former", kind, files, nothing, judge=lambda found: Verdict(not failed, files_stay=True))
-        kind = FormerFiles(self._site.master, step_contents, failed)
-        survey, former = self._prediction.survey, policy_in_file(step_contents[files[-1].key][0])
-        prediction = Prediction(survey, self._site.options, self._site.manager.guid)
-        set_drift_aside(prediction, read, former, touched_ports)
-        [tables] = prediction.tables_after([former])
-        expected = expectations(tables, prediction.present, (), prediction)
-        changing = [key for key, entries in tables.items() if entries != prediction.present[key]]
-        proof = PortsProof(self._writer, survey.targets, expected, changing)
-
-        def judge(found: ObservedTables) -> Verdict:
-            failed.extend((survey.targets[key].id, wrong) for key, wrong in found.wrong.items())
-            failed.extend((survey.targets[key].id, str(error)) for key, error in found.silent.items())
-            images = images_of_other_indexes(prediction.present, prediction.present, survey.targets)
-            return Verdict(is_proven=not failed, files_stay=True, images=images)
-
-        return Step("former", kind, files, proof, must_signal=bool(changing), judge=judge)
+        former.files = [image for image in former.files if image.key in readable]
+        master = self._course.files[-1]
+        return [*(readable | {master.key: master}).values()]

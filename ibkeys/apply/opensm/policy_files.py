@@ -37,33 +37,30 @@ class PolicyFiles(OpensmFiles):
 
 
 @dataclass(frozen=True, slots=True)
-class FormerFiles(StepKind[Sequence[OpensmFile]]):
+class FormerFiles(StepKind[NewFiles]):
     """Restores the former policy files if the new ones are not confirmed in time or OpenSM does not accept them.
     ``master``: the OpenSM that is signalled; None if only standbys' files are restored: no OpenSM reads these before it
     becomes master.
 
     If one file cannot be restored, the others still are; the reason is added to ``failed``. Neither the user nor a
     changed subnet manager stops a restoration that has begun: there is no better state to restore, the files were
-    compared before, and the signal goes to the process that was examined. ``step_contents``: the contents of each file,
-    step by step.
+    compared before, and the signal goes to the process that was examined.
     """
 
     may_signal_again = True
 
     master: RunningOpensm | None
-    step_contents: Mapping[FileKey, StepContents]
     failed: list[Failed]
 
-    def write(self, contents: Sequence[OpensmFile], operation: RunningOperation) -> list[FileEntry]:
+    def write(self, contents: NewFiles, operation: RunningOperation) -> list[FileEntry]:
         """Restore the files that can be restored, and return the journal entries of those whose bytes changed. Raises
         the error of the last file, which is the master's."""
         entries: list[FileEntry | None] = []
-        for file in contents:
+        for file, former in contents:
             try:
-                new = rollback_contents([file], self.step_contents, at_once=True)
-                entries += [file.put(operation, each[file.key]) for each in new]
+                entries.append(file.put(operation, former))
             except IbkeysError as error:
-                if file is contents[-1]:
+                if file is contents[-1][0]:
                     raise
                 self.failed.append((None, str(error)))
         return [entry for entry in entries if entry is not None]

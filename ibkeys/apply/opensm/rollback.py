@@ -4,6 +4,7 @@ files that get their former bytes."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -38,10 +39,14 @@ from ibkeys.topology.port_id import PortKey
 _AGAIN: Final = "the operation briefly disconnected pairs, and rolling back through the same policies may do so again"
 
 
+@dataclass(slots=True)
 class RollbackPlanning(OpensmPlanning):
-    """Works out the course of the rollback of one change."""
+    """Works out the course of the rollback of one change. ``is_automatic``: no user waits for it, so objections
+    do not stop it, and it signals no OpenSM whose file the operation did not write; ``fell_back``: OpenSM has found no
+    policy that it accepts."""
 
-    __slots__ = ()
+    is_automatic: bool = False
+    fell_back: bool = False
 
     def rollback_course(self, former: FormerValues) -> PolicyCourse:
         """Return the rollback: the same policies in reverse, and at the end each file's own former bytes; with
@@ -62,19 +67,20 @@ class RollbackPlanning(OpensmPlanning):
         places = self.settings.changed_together.places
         course.set_places = places.record if former.makes_again else places.restore
         master = self.files[-1].key
-        present = self.site.policy
+        present = policy_in_file(self.files[-1].seen.data)
         is_ours = present is not None and present.data in step_contents[master]
         explained = ports_as_policy(self.prediction, present) if is_ours else ()
         found = foreign_ports(former, self.prediction.survey, explained=explained)
         course.remaining.foreign += [(None, each) for each in found]
         # A port that the operation touched has not drifted, wherever the operation stopped.
-        drift = set_drift_aside(
-            self.prediction, self.site.policy, policy_in_file(step_contents[master][0]), former.ports
-        )
+        later = policy_in_file(step_contents[master][0])
+        drift = set_drift_aside(self.prediction, None if self.fell_back else present, later, former.ports)
         self.site.notes += drift.notes()
         self.prediction.remembered = self._former_tables(former)
         first = {file.key: step_contents[file.key][0] for file in self.files}
         tables = self.prediction.tables_after(policy_in_file(each[master]) for each in contents or [first])
+        if self.is_automatic and master not in written:
+            tables = [self.prediction.present]  # no OpenSM is signalled
         if not contents and former.files and tables[-1] != course.start:
             contents = [first]  # the file has its former bytes, but OpenSM was not signalled to read it
         if master in written:
@@ -87,11 +93,10 @@ class RollbackPlanning(OpensmPlanning):
         if contents:  # OpenSM is signalled, so unread edits would come into force
             course.objections += objections_to_edits(self.site, self.prediction, is_ours=True)
         names = ["between"] * (len(contents) - 1) + ["former"]
-        later = policy_in_file(step_contents[master][0])
-        self.site.notes += notes_on_moved_groups(groups_that_move(self.site.policy, later))
-        self.note_unverifiable(course, self.site.policy, later, is_undo=True)
+        self.site.notes += notes_on_moved_groups(groups_that_move(present, later))
+        self.note_unverifiable(course, present, later, is_undo=True)
         by_self = self._ports_of_self(later)
-        not_restored = list(self._not_restored(former, tables[-1], by_self))
+        not_restored = [] if self.is_automatic else list(self._not_restored(former, tables[-1], by_self))
         if not_restored and master not in written:
             self._refuse_unwritten_file(not_restored)
         elif not_restored:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
-from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
 from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.closing import RecordEnding
+from ibkeys.apply.confirm import confirm_or_go_back
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.change.writer import ChangeWriter
@@ -40,6 +41,11 @@ THEIRS = GREEN.encode() + b"Theirs=0x66 : ALL_CAS=full ;\n"
 
 
 ALL = Permissions(removals=True)
+
+
+def unconfirmed(run: FinishedApply) -> None:
+    """Let the time for the confirmation of *run* pass, for `ApplyHooks.on_end`."""
+    confirm_or_go_back(run, 0.0, lambda: 0.0, lambda _: False, lambda _: None)
 
 
 class Bench:

@@ -11,14 +11,13 @@ import pytest
 
 from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
-from ibkeys.apply.confirm import confirm_or_go_back
 from ibkeys.apply.opensm.course import OpensmPlanning
 from ibkeys.change.confirming.confirmation import block_confirmation, confirm
 from ibkeys.errors import HostRefused, Incomplete, Refused, StoreError, UsageError
 from ibkeys.plan.model import PartitionPlan, PolicySource
 from ibkeys.port_text import PortText
 from ibkeys.store.journal import Journal
-from tests.apply.opensm.bench import ALL, GREEN, MORE, OLD, Bench
+from tests.apply.opensm.bench import ALL, GREEN, MORE, OLD, Bench, unconfirmed
 from tests.apply.opensm.madeup import put, valid
 from tests.fabricsim import tool
 
@@ -130,10 +129,6 @@ def test_a_step_with_nothing_to_do_signals_nobody(bench: Bench) -> None:
     assert len(plan.phases) == 2
     assert bench.opensm.host.log.count("signal") == 1
     assert bench.states() == {1: "done"}
-
-
-def unconfirmed(run: FinishedApply) -> None:
-    confirm_or_go_back(run, 0.0, lambda: 0.0, lambda _: False, lambda _: None)
 
 
 def test_an_unconfirmed_run_whose_file_is_back_already_signals_nobody(bench: Bench) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from ibkeys.apply.apply_plan import ApplyHooks
+from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, end_guards
 from ibkeys.change.confirming.confirmation import block_confirmation
 from ibkeys.errors import HostNotReached, Refused
 from ibkeys.managers.site import KEPT_HOSTS
 from ibkeys.store.journal import Journal
-from tests.apply.opensm.bench import GREEN, MORE, THEIRS, Bench
+from tests.apply.opensm.bench import GREEN, MORE, THEIRS, Bench, unconfirmed
 from tests.apply.opensm.madeup import MadeUpHost, put
 
 ARMED = ApplyHooks(on_end=lambda finished: None, confirm_within=300.0)
@@ -143,6 +143,23 @@ def test_a_rollback_that_the_child_is_refused_is_none_of_the_guard_either(
         bench.undo_by_child(1)
     assert not guards[0].is_alive
     assert [each.rollback for each in bench.records()] == ["refused"]
+
+
+@pytest.mark.parametrize("of", ["file", "port"])
+def test_a_rollback_that_the_process_itself_is_refused_is_none_of_the_guard_either(
+    bench: Bench, guards: list[MadeUpGuard], of: str
+) -> None:
+    def changed(run: FinishedApply) -> None:
+        if of == "file":
+            bench.opensm.host.file.data = THEIRS
+        else:
+            put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
+        assert guards[0].is_alive
+        unconfirmed(run)
+
+    bench.apply(MORE, hooks=ApplyHooks(on_end=changed, confirm_within=300.0))
+    assert bench.done.is_rollback_refused
+    assert not guards[0].is_alive
 
 
 def test_a_guard_that_cannot_be_told_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
