@@ -197,3 +197,5 @@ def test_a_route_that_leads_to_another_port_with_that_lid_does_not_arrive(monkey
         assert anyhow.code == 3
         assert "  it is not known whether they can talk: it depends on the route\n" in anyhow.out
     assert result.out.count("can talk") == 1, "only: it is not known whether they can talk"
+    noted = run("matrix", "--routes", "--backend", TWO_SWITCH).err
+    assert "note: 2 end ports have a LID that another one has too: the pairs are shown as if each had its own" in noted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
+from ibkeys.topology.forwarding import lids_of
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
@@ -141,6 +143,11 @@ def matrix(
             f"{counted(inactive, 'link')} between switches {are} not Active: the pairs are shown as if {were}; "
             "ibkeys why A B says whether a route crosses such a link"
         )
+    if sharing := _sharing_a_lid(topology):
+        exits.note(
+            f"{sharing} end ports have a LID that another one has too: the pairs are shown as if each had its own; "
+            "ibkeys why A B says which port gets the packets"
+        )
     if reach.count(chosen, part.ports if part is not None else None).unknown:
         exits.warn(f"the result is partial: of some pairs {ROUTES_DECIDE}", "error")
         return finish(errors_of(topology), format) or exits.NOT_COMPLETED
@@ -155,6 +162,13 @@ def _inactive_between_switches(topology: Topology) -> int:
         if port.is_between_switches and port.peer is not None and port.peer.node is not port.node
     }
     return sum(any(end.is_known_inactive for end in link) for link in links)
+
+
+def _sharing_a_lid(topology: Topology) -> int:
+    """Return the number of end ports that have a LID of another end port."""
+    ports = [port for port in topology.end_ports() if not port.is_known_inactive]
+    owners = Counter(lid for port in ports for lid in lids_of(port))
+    return sum(any(owners[lid] > 1 for lid in lids_of(port)) for port in ports)
 
 
 def _part(topology: Topology, filter: PortFilter) -> ChosenPorts | None:
