@@ -7,6 +7,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -122,6 +123,20 @@ def _sm_key_file(where: Where) -> str | None:
             "--smkey @FILE"
         )
     return file
+
+
+def discard_typed() -> None:
+    """Discard what the user has typed at the terminal so far: an Enter from before the question confirms nothing."""
+    import termios
+
+    with suppress(OSError, ValueError, termios.error):
+        if sys.stdin is None or not sys.stdin.isatty():
+            return
+        terminal = sys.stdin.fileno()
+        with suppress(OSError):  # a terminal that is not the controlling one
+            if os.tcgetpgrp(terminal) != os.getpgrp():
+                return  # a job in the background: what is typed is meant for another program
+        termios.tcflush(terminal, termios.TCIFLUSH)
 
 
 def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:

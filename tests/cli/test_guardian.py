@@ -17,8 +17,10 @@ import pytest
 from ibkeys.apply.confirm import rollback_arguments
 from ibkeys.change.confirming.guardian import GuardedStart, GuardianWatch, run_rollback
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli.guarding import LEFT_OUT, command_for_child, hand_over
-from ibkeys.cli.options import SmHosts, Where
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.cli.guarding import LEFT_OUT, command_for_child, discard_typed, hand_over, wait_for_enter
+from ibkeys.cli.mkeys.confirming import awaiting_confirmation
+from ibkeys.cli.options import ConsentOptions, SmHosts, Where
 from ibkeys.errors import UsageError
 from ibkeys.own_program import own_program
 from ibkeys.store.keystore.keystore import KeyStore
@@ -241,6 +243,41 @@ def test_an_sm_key_that_was_typed_cannot_be_read_again(tmp_path: Path) -> None:
             command_for_child(["undo"], Where(sa_keys=True, smkey=typed), stores, SmHosts())
     words = command_for_child(["undo"], Where(sa_keys=True), stores, SmHosts())  # ibdiag.conf has it
     assert "--sa-keys" in words
+
+
+def test_only_an_enter_after_the_question_confirms(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyboard, terminal = os.openpty()
+    with os.fdopen(terminal) as stdin, os.fdopen(keyboard, "wb", buffering=0) as keys:
+        monkeypatch.setattr("sys.stdin", stdin)
+        wait = wait_for_enter(Interrupts())
+        keys.write(b"\ny")
+        discard_typed()
+        assert not wait(0)
+        keys.write(b"\n")
+        assert wait(60)
+
+
+def test_what_was_typed_is_discarded_when_all_is_written(cli: Cli, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = list[str]()
+    monkeypatch.setattr("ibkeys.cli.partitions.apply.discard_typed", lambda: order.append("discard"))
+    with waiting(lambda seconds: not order.append("wait"), [0.0]):
+        assert cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60).code == 0
+    assert order == ["discard", "wait"]
+
+
+def test_a_run_of_m_keys_discards_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    order = list[str]()
+    monkeypatch.setattr("ibkeys.cli.mkeys.confirming.discard_typed", lambda: order.append("discard"))
+    monkeypatch.setattr("ibkeys.cli.mkeys.confirming.wait_for_enter", lambda interrupts: order.append("wait"))
+    monkeypatch.setattr("ibkeys.mkeys.confirming.start_guardian", lambda *_: SimpleNamespace(close=bool))
+    where = Where(keystore=str(tmp_path / "keys"), journal=str(tmp_path / "journal"))
+    given: Any = SimpleNamespace(where=where, consent=ConsentOptions(), sm_hosts=SmHosts())
+    opensm: Any = SimpleNamespace(sm_wait=1, standby_wait=1)
+    through: Any = None
+    with awaiting_confirmation(given, opensm, 60, through) as awaited:
+        assert awaited is not None
+        awaited.wait(Interrupts())
+    assert order == ["discard", "wait"]
 
 
 @pytest.mark.parametrize("path", ["/dev/stdin", "/dev/fd/63", "/proc/self/fd/0", "fifo"])

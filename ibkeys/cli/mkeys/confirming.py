@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
-from ibkeys.cli.guarding import command_for_child, wait_for_enter
+from ibkeys.cli.guarding import command_for_child, discard_typed, wait_for_enter
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.opening import stores_of
 from ibkeys.cli.sm.files_request import ChangeWithHostsOptions
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
+    from ibkeys.change.interrupts import Interrupts
     from ibkeys.mkeys.confirming import AwaitedRun
     from ibkeys.mkeys.opensm.lowering import Lowering
     from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
@@ -46,10 +47,15 @@ def awaiting_confirmation(
     )
     guardian = start_guardian(stores.journal, child, seconds)
     try:
-        yield AwaitedRun(guardian, seconds, through, wait_for_enter, exits.note, say_unproven)
+        yield AwaitedRun(guardian, seconds, through, _wait, exits.note, say_unproven)
     finally:
         if guardian.close():
             exits.note("the level is not lowered yet: a background process tries again for about an hour")
+
+
+def _wait(interrupts: Interrupts) -> Callable[[float], bool]:
+    discard_typed()
+    return wait_for_enter(interrupts)
 
 
 def say_unproven(lowering: Lowering | None) -> bool:

@@ -13,7 +13,7 @@ import click
 from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import end_overtaken, require_typed_method, writer_of
-from ibkeys.cli.guarding import command_for_child, hand_over, wait_for_enter
+from ibkeys.cli.guarding import command_for_child, discard_typed, hand_over, wait_for_enter
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric, stores_of
@@ -182,8 +182,13 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
             if guardian is not None:
                 hand_over(guardian, where, fabric)
             hooks = ApplyHooks(interrupts.check, bar)
+
+            def on_waiting() -> None:
+                bar.stop()
+                discard_typed()
+
             if confirm_within is not None:
-                add_confirmation(hooks, confirm_within, guardian, wait_for_enter(interrupts), exits.note, bar.stop)
+                add_confirmation(hooks, confirm_within, guardian, wait_for_enter(interrupts), exits.note, on_waiting)
             with writer_of(fabric, request.command, consent, request.operation, request.subject) as writer:
                 plan = _plan(request, writer, partition_plan, hooks)
                 shown = ManyPortsChange(writer, plan, consent, command_options.format, request.each, interrupts, bar)
