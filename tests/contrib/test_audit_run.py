@@ -61,6 +61,24 @@ def test_nights_without_a_change_and_one_with_one(fabric: str, night: Night) -> 
     assert night()[0] == 0
 
 
+def test_a_change_is_found_where_the_snapshot_before_is_too_old_to_be_kept(
+    fabric: str, night: Night, tmp_path: Path
+) -> None:
+    assert night()[0] == 0
+    snapshots, old = tmp_path / "state" / "snapshots", "ibkeys-20250101T000000Z.db"
+    (snapshots / "latest").resolve().rename(snapshots / old)
+    (snapshots / "latest").unlink()
+    (snapshots / "latest").symlink_to(old)
+    (tmp_path / "state" / "last").write_text(f"{old}\n")
+    assert run("pkey-set", 3, "1=0x8001", "--yes", "--backend", fabric).code == 0
+    status, report = night(IBKEYS_KEEP="1d")
+    assert (status, "P_Key 0x8001 added at index 1" in report) == (1, True), report
+    assert not (snapshots / old).exists()
+    (snapshots / "latest").resolve().unlink()
+    status, report = night()
+    assert (status, "is not there any more, so nothing was compared" in report) == (1, True), report
+
+
 @pytest.mark.soak
 def test_a_night_in_which_nothing_could_be_read_is_3_and_no_audit_of_yesterday(fabric: str, night: Night) -> None:
     assert night()[0] == 0
