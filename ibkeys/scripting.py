@@ -105,10 +105,13 @@ class Fabric(OpenFabric):
         Unlike a plan of `ibkeys plan`, the plan names no ``method``, because planning examines no host. `apply` only
         uses a method that the script names as ``via``, or that its ``consent`` function learned before it agreed.
         """
+        from ibkeys.automation.arguments import RULES, refuse_wrong
         from ibkeys.partitions.reader import read_policy
         from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
         from ibkeys.plan.model import PlanOptions
 
+        flags = {"allow_both_pkeys": allow_both_pkeys, "disconnect_unconfigured": disconnect_unconfigured}
+        refuse_wrong({"enforce": enforce, **flags}, RULES)
         read = read_policy(policy) if isinstance(policy, str | Path) else policy
         read.require_accepted()
         moves = tuple(sorted({_p_key(key).partition for key in allow_index_moves}))

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.audit.engine import DEFAULT_PROFILE, audit
-from ibkeys.audit.findings import Profile, Report
+from ibkeys.audit.findings import PROFILES, Profile, Report
 from ibkeys.audit.gather import look_at_store
 from ibkeys.audit.inputs import AuditInput, Thresholds
 from ibkeys.audit.rule import Rule
 from ibkeys.audit.waivers import Waivers, read_waivers
+from ibkeys.errors import UsageError
 from ibkeys.partitions.reader import read_policy
 
 if TYPE_CHECKING:
@@ -49,8 +50,11 @@ def run(
     the limits that rules compare with. The key store of an open fabric is examined; files of this host are not, so the
     rules that need them are unknown.
 
-    Raises the errors of `Source.take_snapshot`, FileFormatError (policy, waivers), StoreError, StoreSealed.
+    Raises the errors of `Source.take_snapshot`, UsageError (profile), FileFormatError (policy, waivers), StoreError,
+    StoreSealed.
     """
+    if profile not in PROFILES:
+        raise UsageError(f"profile {profile!r}: it must be one of {', '.join(PROFILES)}")
     if isinstance(policy, str | Path):
         policy = read_policy(policy)
     if policy is not None:

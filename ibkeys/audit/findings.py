@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
+from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.topology.moves import Move
 from ibkeys.topology.port_id import LookedAt
@@ -170,7 +171,10 @@ class Report:
         return self.source if self.looked_at is None else f"{self.source} ({self.looked_at})"
 
     def fails_at(self, severity: Severity | None) -> bool:
-        """Return whether some rule fails with *severity* or worse; None: never."""
+        """Return whether some rule fails with *severity* or worse; None: never. Raises UsageError for a word that is no
+        severity."""
+        if severity is not None and severity not in SEVERITIES:
+            raise UsageError(f"severity {severity!r}: it must be one of {', '.join(SEVERITIES)}")
         return any(each.fails_at(severity) for each in self.results)
 
     def to_json(self, with_remedy: bool = True) -> dict[str, Any]:

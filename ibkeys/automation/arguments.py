@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from ibkeys.change.consent import Consent
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
+from ibkeys.plan.model import Enforce
 from ibkeys.similar_names import did_you_mean
 
 LONGEST: Final = 86_400
@@ -57,9 +58,11 @@ RULES: Final[Mapping[str, ArgumentRule]] = {
     "confirm_within": _number(1, LONGEST),
     "first": _number(1, 1_000_000),
     "new_key": ArgumentRule(lambda value: value is None or isinstance(value, MKey), "an ibkeys.MKey", is_secret=True),
+    "enforce": ArgumentRule(lambda value: value in get_args(Enforce), f"one of {', '.join(get_args(Enforce))}"),
     "protect": _number(0, 3),
     "lease": _number(0, 0xFFFF),
     **dict.fromkeys(("dry_run", "same", "per_port", "allow_removals", "allow_break", "at_once", "leave_open"), flag()),
+    **dict.fromkeys(("allow_both_pkeys", "disconnect_unconfigured"), flag()),
 }
 """The rules for arguments of changes of the whole fabric."""
 

@@ -80,6 +80,26 @@ def test_a_value_of_new_keys_out_of_bounds_is_no_change(two: Site, name: str, va
     assert untouched(two)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("enforce", "Both"), ("enforce", None), ("enforce", ["both"]), ("allow_both_pkeys", "no")]
+)
+def test_a_wrong_value_makes_no_plan(two: Site, name: str, value: object) -> None:
+    """A word that is not known would plan the tables and no enforcement."""
+    wrong: Any = {name: value}
+    with two.fabric() as fabric, pytest.raises(UsageError, match=f"{name}= takes"):
+        fabric.plan(two.policy(HOSTS[1]), **wrong)
+
+
+def test_a_word_that_is_not_known_is_no_verdict(two: Site) -> None:
+    wrong: Any = "High"
+    with two.fabric() as fabric:
+        report = ibkeys.audit.run(fabric, rules=ibkeys.audit.select(groups=["PK"]))
+        with pytest.raises(UsageError, match="severity 'High'"):
+            report.fails_at(wrong)
+        with pytest.raises(UsageError, match="profile 'High'"):
+            ibkeys.audit.run(fabric, profile=wrong)
+
+
 def test_no_message_repeats_a_key(two: Site) -> None:
     wrong: Any = {"same": True, "new_key": 0x9C4E21D7B05A63F8}
     with two.fabric() as fabric, pytest.raises(UsageError, match=r"new_key= takes an ibkeys\.MKey, not int$"):
