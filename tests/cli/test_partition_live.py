@@ -90,6 +90,12 @@ def test_a_change_follows_another_one_whose_sweep_has_not_ended(scene: Scene, mo
     assert "refused by interlock stale" in scene.err
 
 
+def test_a_problem_that_the_policy_gets_is_warned_of(scene: Scene) -> None:
+    """OpenSM 3.3.23 makes no group with this rate."""
+    assert scene.type(f"partition-add gpu --ipoib --rate 800 --dry-run {SM}") == 1
+    assert "does not know rate=23 (800 Gb/s)" in scene.err
+
+
 @pytest.mark.parametrize("format", ["table", "json", "csv"])
 def test_what_is_so_already_is_left(scene: Scene, format: str) -> None:
     assert scene.type(f"partition-add gpu --full node03 {LIVE} -f {format}") == 0

@@ -126,7 +126,7 @@ def report(
     change with it.
     """
     exits.warn_each(edited.notes, "note")
-    _warn_of_new_problems(edited)
+    warn_of_new_problems(edited)
     rows = [_row(each, ports) for each in edited.changes]
     has_files = any(field.name == "files" for field in document.fields)
     files = {"files": [{"file": str(each.path), "diff": _diff_of(each)} for each in beside]} if has_files else {}
@@ -152,7 +152,7 @@ def _diff_of(file: LocalFile) -> str:
     return "\n".join(clean(line) for line in differing_lines(file.before, file.after, str(file.path)))
 
 
-def _warn_of_new_problems(edited: EditedPolicy) -> None:
+def warn_of_new_problems(edited: EditedPolicy) -> None:
     """Warn of problems that the policy has now and did not have before."""
     from ibkeys.partitions.lint import lint
 

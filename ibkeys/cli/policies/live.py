@@ -15,7 +15,7 @@ from ibkeys.cli.partitions.apply import ApplyRequest
 from ibkeys.cli.partitions.apply import carry_out as apply
 from ibkeys.cli.partitions.many_ports import ManyPortsOptions
 from ibkeys.cli.policies.edit_request import EditOptions
-from ibkeys.cli.policies.edited import difference, differing_lines
+from ibkeys.cli.policies.edited import difference, differing_lines, warn_of_new_problems
 from ibkeys.cli.policies.members import look_up
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import progress_bar
@@ -56,6 +56,7 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
     if planned.plan is None:
         _report_no_change(command_options)
         return exits.DONE
+    warn_of_new_problems(planned.edited)
     if command_options.format == "table":
         write_each(map(clean, difference(planned.edited)))
         for file in planned.changed_together.files:
