@@ -95,3 +95,9 @@ def test_the_replacements_of_a_file_come_newest_first_and_are_read_one_by_one() 
     assert sorted(journal.replaced_files()) == [POLICY.key, key_file.key]
     assert journal.replaced_files(b"secret") == journal.replaced_files(b"none") == [key_file.key]
     assert journal.replaced_files(b"public") == []
+
+
+def test_the_long_values_of_a_row_are_last_so_that_others_are_read_without_them() -> None:
+    journal = Journal(None)
+    for table, long in (("plans", ["document"]), ("files", ["before", "after"])):
+        assert [name for _, name, *_ in journal.database.query(f"PRAGMA table_info({table})")][-len(long) :] == long

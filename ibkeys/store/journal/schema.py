@@ -288,6 +288,36 @@ JOURNAL_SCHEMA: Final = Schema(
                 PRIMARY KEY (operation, port_guid)
             ) WITHOUT ROWID""",
         ),
+        (
+            # The long values last: SQLite reads all of them to get to a value after them.
+            "ALTER TABLE plans RENAME TO plans_before",
+            """CREATE TABLE plans (
+                operation INTEGER PRIMARY KEY REFERENCES operations (id),
+                options TEXT NOT NULL,
+                document TEXT
+            )""",
+            "INSERT INTO plans SELECT operation, options, document FROM plans_before",
+            "DROP TABLE plans_before",
+            "ALTER TABLE files RENAME TO files_before",
+            """CREATE TABLE files (
+                operation INTEGER NOT NULL REFERENCES operations (id),
+                sequence INTEGER NOT NULL,
+                host TEXT NOT NULL,
+                path TEXT NOT NULL,
+                mode INTEGER,
+                uid INTEGER,
+                gid INTEGER,
+                attributes TEXT NOT NULL,
+                status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
+                before BLOB,
+                after BLOB,
+                PRIMARY KEY (operation, sequence)
+            )""",
+            """INSERT INTO files
+                SELECT operation, sequence, host, path, mode, uid, gid, attributes, status, before, after
+                FROM files_before""",
+            "DROP TABLE files_before",
+        ),
     ),
     columns=_COLUMNS,
 )
