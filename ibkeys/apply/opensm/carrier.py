@@ -181,7 +181,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
 
     def disarm(self, confirmed: bool) -> list[str]:
         """End the guards; return their problems, in words."""
-        return self._guards.end(confirmed)
+        return self._guards.end(confirmed, {each.machine.name: each.host for each in self._reached})
 
     def carry_out(self, assignment: Assignment) -> CarrierResult:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""

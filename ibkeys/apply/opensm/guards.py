@@ -5,13 +5,14 @@ guard a little later (`MARGIN`). Both do nothing if the former bytes are in plac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys.errors import IbkeysError, StoreError
+from ibkeys.errors import HostNotReached, IbkeysError, StoreError
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
+from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.machines.opening import open_machine
 from ibkeys.managers.machines.remote_guard import RemoteGuard
 from ibkeys.managers.site import hosts_in
@@ -60,13 +61,14 @@ class Guards:
                 problems.append(f"{error}; the guard on that host rolls back if it is not contacted in time")
         return problems
 
-    def end(self, confirmed: bool) -> list[str]:
-        """End the guards: the change is *confirmed*, or was undone. Return problems in words, such as a guard that
-        rolls back although the change is confirmed."""
+    def end(self, confirmed: bool, hosts: Mapping[str, SmHost]) -> list[str]:
+        """End the guards: the change is *confirmed*, or was undone. *hosts*: the hosts by name, which are connected to
+        again if the connection was cut while the user was asked. Return problems in words, such as a guard that rolls
+        back although the change is confirmed."""
         problems = []
         for (host, path), guard in self.by_file.items():
             try:
-                is_late = not (guard.confirm() if confirmed else guard.end())
+                is_late = not _end(guard.confirm if confirmed else guard.end, guard.token, hosts[host])
             except IbkeysError as error:
                 problems.append(f"{path} on {host}: the guard there could not be reached ({error}); check the file")
                 continue
@@ -74,6 +76,15 @@ class Guards:
                 problems.append(f"{path} on {host}: too late, the guard there is rolling back or has rolled back")
         self.by_file.clear()
         return problems
+
+
+def _end(end: Callable[[], bool], token: str, host: SmHost) -> bool:
+    """End the guard with this *token* by *end*, or over a new connection; return its result."""
+    try:
+        return end()
+    except HostNotReached:
+        with open_machine(host) as machine:
+            return machine.confirm_guard(token)
 
 
 def confirm_guards(options: Mapping[str, Any]) -> None:

@@ -216,7 +216,8 @@ class MadeUpOpensm:
         """Return the carrier that goes through it."""
         writer.fabric.is_simulated = False
         monkeypatch.setattr(carrier_module, "find_site", lambda writer, reached, found: self.site(writer, found))
-        return OpensmCarrier(writer, [], settings, Clock(lambda: self.clock, self.sleep))
+        reached = [ReachedHost(SmHost(), self.host)]  # type: ignore[arg-type]
+        return OpensmCarrier(writer, reached, settings, Clock(lambda: self.clock, self.sleep))
 
     def site(self, writer: ChangeWriter, found: Any) -> OpensmSite:
         data = self.host.file.data

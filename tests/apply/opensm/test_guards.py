@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
+from ibkeys.apply.confirm import add_confirmation
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, end_guards
 from ibkeys.change.confirming.confirmation import block_confirmation
 from ibkeys.errors import HostNotReached, Refused
@@ -160,6 +162,31 @@ def test_a_rollback_that_the_process_itself_is_refused_is_none_of_the_guard_eith
     bench.apply(MORE, hooks=ApplyHooks(on_end=changed, confirm_within=300.0))
     assert bench.done.is_rollback_refused
     assert not guards[0].is_alive
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_guard_hears_of_a_confirmation_after_the_connection_was_cut(
+    bench: Bench, guards: list[MadeUpGuard], monkeypatch: pytest.MonkeyPatch, is_back: bool
+) -> None:
+    def cut(self: MadeUpGuard) -> bool:
+        raise HostNotReached("the connection is cut", "")
+
+    @contextmanager
+    def opened(host: Any) -> Any:
+        if not is_back:
+            raise HostNotReached("no route to host", "")
+        yield SimpleNamespace(confirm_guard=lambda token: end(guards[0]))
+
+    end = MadeUpGuard.end
+    monkeypatch.setattr("ibkeys.apply.opensm.guards.open_machine", opened)
+    monkeypatch.setattr(MadeUpGuard, "end", cut)
+    hooks = ApplyHooks()
+    add_confirmation(hooks, 300.0, None, lambda seconds: True, lambda text: None)
+    problems = [text for _, text in bench.apply(MORE, hooks=hooks).failed]
+    data = bench.opensm.host.file.data
+    guards[0].let_time_pass()
+    assert (bench.opensm.host.file.data == data) == is_back
+    assert bool(problems) != is_back
 
 
 def test_a_guard_that_cannot_be_told_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
