@@ -179,7 +179,7 @@ def test_a_guard_hears_of_a_confirmation_after_the_connection_was_cut(
 
     end = MadeUpGuard.end
     monkeypatch.setattr("ibkeys.apply.opensm.guards.open_machine", opened)
-    monkeypatch.setattr(MadeUpGuard, "end", cut)
+    monkeypatch.setattr(MadeUpGuard, "confirm", cut)
     hooks = ApplyHooks()
     add_confirmation(hooks, 300.0, None, lambda seconds: True, lambda text: None)
     problems = [text for _, text in bench.apply(MORE, hooks=hooks).failed]
