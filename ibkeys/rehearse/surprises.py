@@ -11,6 +11,7 @@ from ibkeys.printable import counted, named
 from ibkeys.rehearse.remembered_indexes import Memory
 from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.model import Topology
 
 _MOST = 3
 
@@ -40,6 +41,17 @@ def notes_before_start(subnet: Subnet, options: OptionsFile, m_key: MKey) -> Ite
         yield (
             f"the snapshot does not show the M_Key of {_ports(hiding)}: the copy has none there, and on the fabric an "
             "OpenSM that does not know the key cannot set these ports"
+        )
+
+
+def notes_on_unread_nodes(found: Topology) -> Iterator[str]:
+    """Yield a note on the ports of a snapshot behind which nothing was read. The copy has no node there."""
+    ports = list(dict.fromkeys(str(each.port) for each in found.troubles if each.is_behind))
+    if ports:
+        rest = ", ..." if len(ports) > _MOST else ""
+        yield (
+            f"the snapshot does not say what is behind {counted(len(ports), 'port')} ({named(ports[:_MOST])}{rest}): "
+            "the copy has nothing there, and on the fabric the change may fail there"
         )
 
 

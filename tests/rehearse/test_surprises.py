@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.options_file import read_options
-from ibkeys.rehearse.surprises import notes_before_start, notes_on_full_tables, notes_on_remembered_indexes
+from ibkeys.rehearse.surprises import (
+    notes_before_start,
+    notes_on_full_tables,
+    notes_on_remembered_indexes,
+    notes_on_unread_nodes,
+)
 from ibkeys.sim.subnet import Subnet
-from tests.fabricsim import subnet
+from tests.fabricsim import subnet, tool
 
 NODE = "node02 mlx4_0"
 
@@ -74,3 +79,15 @@ def test_indexes_that_a_restart_forgets() -> None:
         net, {(port.node.guid, 1): {2: 0x8010}, (port.peer.node.guid, port.peer.number): {2: 0x8010}}
     )
     assert "P_Keys that 1 port (node02 mlx4_0 port 1) had: a restart forgets it" in note
+
+
+def test_a_node_that_the_snapshot_did_not_read_is_not_on_the_copy() -> None:
+    net = subnet("two-switch")
+    with tool(net) as fabric:
+        assert list(notes_on_unread_nodes(fabric.sweep())) == []
+    net.silence(net.node(NODE))
+    with tool(net) as fabric:
+        [note] = notes_on_unread_nodes(fabric.sweep())
+    leaf = net.port(NODE, 1).peer
+    assert leaf is not None
+    assert f"behind 1 port ({leaf.node.description!r} 0x{leaf.node.guid:016x} port {leaf.number})" in note

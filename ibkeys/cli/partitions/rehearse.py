@@ -133,6 +133,7 @@ def rehearse(
     """
     from ibkeys.rehearse.rehearsal import rehearse as make_rehearsal
     from ibkeys.rehearse.request import request_of
+    from ibkeys.rehearse.surprises import notes_on_unread_nodes
 
     if command_options.pack is not None:
         return _pack(where, command_options, words)
@@ -162,6 +163,7 @@ def rehearse(
         only_apply,
     )
     made = make_rehearsal(request, exits.note)
+    made["notes"] += notes_on_unread_nodes(snapshot.fabric)
     if command_options.faults and made["apply"] is not None and made["verdict"] != "refused":
         _add_faults(made, request, command_options)
     document = {
