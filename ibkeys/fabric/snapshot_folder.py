@@ -103,7 +103,9 @@ class SnapshotFolder:
         except FileNotFoundError:
             raise StoreError(f"{self.path}: there is no such folder; `ibkeys snapshot --into` makes one") from None
         except OSError as error:
-            raise os_error(self.path, "folder of snapshots", error) from error
+            path = Path(error.filename or self.path)
+            what = "folder of snapshots" if path == self.path else SCHEMA.what
+            raise os_error(path, what, error) from error
 
     def _check_latest(self) -> None:
         link = self.path / LATEST

@@ -105,6 +105,21 @@ def test_what_is_called_latest_and_is_not_ours_stays(tmp_path: Path, snapshot: S
     assert [path.name for path in tmp_path.iterdir()] == ["latest"]
 
 
+def test_a_snapshot_that_may_not_be_read_is_named(
+    tmp_path: Path, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = SnapshotFolder(tmp_path)
+    put(folder, snapshot, "2026-11-20T09:30:00Z")
+    [path] = folder.snapshots()
+
+    def refuse(each: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(each))
+
+    monkeypatch.setattr("ibkeys.fabric.snapshot_folder.is_snapshot", refuse)
+    with pytest.raises(StoreError, match=f"^{path}: the snapshot cannot be opened"):
+        folder.snapshots()
+
+
 def test_a_folder_with_too_few_of_them_or_none_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="has 0 snapshots, and 2 are needed"):
         SnapshotFolder(tmp_path).last(2)
