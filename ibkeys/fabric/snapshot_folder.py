@@ -97,7 +97,8 @@ class SnapshotFolder:
 
     def _places(self) -> list[_Place]:
         try:
-            found = (entry.path for entry in os.scandir(self.path) if entry.is_file(follow_symlinks=False))
+            with os.scandir(self.path) as entries:
+                found = [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]
             named = (_Place.of(Path(path)) for path in found)
             return sorted(place for place in named if place is not None and is_snapshot(place.path))
         except FileNotFoundError:
