@@ -16,6 +16,7 @@ from ibkeys.mad.fields import NumberRow
 from ibkeys.reach.between import StoppedPackets
 from ibkeys.reach.links import CheckingPort, LinkChecks, SwitchLinks
 from ibkeys.topology.enforcement import Direction, inactive_end, leaf_of
+from ibkeys.topology.forwarding import follow
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
@@ -60,10 +61,17 @@ class RawPackets:
     def path(self, source: Port, destination: Port) -> RawPath:
         """Return whether raw packets from *source* reach *destination*, and which switch ports drop them.
 
-        If the link of either port is not Active, no packet arrives, and no filter is returned.
+        If the link of either port is not Active, or the route by the forwarding tables loses the packets, no packet
+        arrives, and no filter is returned.
         """
         if inactive_end(source) is not None or inactive_end(destination) is not None:
             return RawPath(False)
+        if lid := destination.lid:
+            route = follow(source, lid, destination)
+            if self._between.is_by_tables and route.arrives is False:
+                return RawPath(False)
+            if route.end == "LID of another port":
+                return RawPath(None)
         leaves: tuple[tuple[Port | None, Direction], ...]
         leaves = (leaf_of(source), "inbound"), (leaf_of(destination), "outbound")
         on_the_way = [(leaf, direction) for leaf, direction in leaves if leaf is not None]

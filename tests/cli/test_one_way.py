@@ -185,6 +185,8 @@ def test_a_route_that_leads_to_another_port_with_that_lid_does_not_arrive(monkey
     result = run("why", "node03 mlx4_0", "node05 mlx4_0", "--backend", TWO_SWITCH)
     assert result.code == 1
     assert "    node02 mlx4_0, port 1\n      lost: the packet comes to another port\n" in result.out
+    assert "  raw packets, node03 mlx4_0 to node05 mlx4_0: lost, as above\n" in result.out
+    assert "  raw packets, node05 mlx4_0 to node03 mlx4_0: pass\n" in result.out
     packet = ("why", "--packet", "0xffff", "node03 mlx4_0", "node05 mlx4_0", "--backend", TWO_SWITCH)
     assert run(*packet).code == 1
     assert run(*packet, "-f", "json").json["packets"][0]["lost_by"] == "LID of another port"
@@ -195,6 +197,7 @@ def test_a_route_that_leads_to_another_port_with_that_lid_does_not_arrive(monkey
     for ports in (("node03 mlx4_0", "node05 mlx4_0"), ("node05 mlx4_0", "node02 mlx4_0")):
         anyhow = run("why", *ports, "--adaptive-routing", "--backend", TWO_SWITCH)
         assert anyhow.code == 3
+        assert f"  raw packets, {ports[0]} to {ports[1]}: not known\n" in anyhow.out
         assert "  it is not known whether they can talk: it depends on the route\n" in anyhow.out
     assert result.out.count("can talk") == 1, "only: it is not known whether they can talk"
     noted = run("matrix", "--routes", "--backend", TWO_SWITCH).err

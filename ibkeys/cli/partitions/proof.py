@@ -147,7 +147,7 @@ def _raw_in_words(traffic: JsonRow, way: str) -> str:
     by = " and ".join([*named, counted(rest, "more switch port")] if rest else named)
     if filters:
         return f"not known: on some routes dropped by {by}" if filters[0]["on_some_routes"] else f"dropped by {by}"
-    return "pass" if traffic[f"raw_{way}"] else "not known"
+    return {True: "pass", False: "lost, as above", None: "not known"}[traffic[f"raw_{way}"]]
 
 
 def _names(one: JsonRow, other: JsonRow) -> tuple[str, str]:
