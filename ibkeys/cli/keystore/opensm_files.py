@@ -31,8 +31,8 @@ _LISTED: Final = 10
 _RESULT_TEXT: Final = {
     "new": "no key was known before",
     "known": "the key store has the same key",
-    "changed": "the key store had a different key, proven before these "
-    "files were written: the key of the files is now tried first, the other one is kept",
+    "changed": "the key store had a different key, imported earlier or proven before these files were written: the key "
+    "of the files is now tried first, the other one is kept",
     "older": "the key store has a different key, proven after these files were written, or the files have key 0: the "
     "key of the store is still tried first",
 }

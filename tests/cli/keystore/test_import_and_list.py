@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,19 @@ def test_import_then_list(said: Cli, cli: Cli, cache: Path) -> None:
     assert said("keystore", "list", "-f", "csv").out.splitlines()[0] == ",".join(COLUMNS)
     assert f"{KEY:#018x}" in cli("keystore", "list", "-K").out
     assert "imported" in said("keystore", "list").out
+
+
+def test_of_two_imported_keys_the_one_imported_last_is_tried_first(said: Cli, cli: Cli, cache: Path) -> None:
+    said("keystore", "import", cache)
+    file = cache / "guid2mkey"
+    file.write_text(file.read_text().replace(f"{KEY:#018x}", f"{OTHER_KEY:#018x}"))
+    os.utime(file, (0, 0))  # older than the key store
+    assert (
+        "1 port: the key store had a different key, imported earlier or proven before"
+        in said("keystore", "import", cache).out
+    )
+    states = {row["m_key"]: row["state"] for row in listed(cli, "-K")["keys"] if row["port_guid"] == NODE02}
+    assert states == {f"{KEY:#018x}": "former", f"{OTHER_KEY:#018x}": "imported"}
 
 
 def test_key_that_was_set_is_current_with_its_level_and_lease(said: Cli, key_file: Path) -> None:
