@@ -57,7 +57,12 @@ M_KEY_VALUES: Final = (
         text=_key_in_words,
         brief=_key,
     ),
-    Field("m_key", or_null(TEXT), "The M_Key, 0x and 16 digits. Null: without -K, or the port did not show it."),
+    Field(
+        "m_key",
+        or_null(TEXT),
+        "The M_Key, 0x and 16 digits. Null: without -K, of a snapshot that was taken without it, or the port did not "
+        "show it.",
+    ),
     Field(
         _PROTECT_BITS,
         or_null(NUMBER),
