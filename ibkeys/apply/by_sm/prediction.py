@@ -14,7 +14,7 @@ from ibkeys.apply.survey import Survey
 from ibkeys.arguments import given
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing_places
 from ibkeys.errors import UsageError
-from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
+from ibkeys.keys.pkey import EMPTY, FULL_BIT, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import EndPort, end_ports_of, resolve
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import LeafTable, Placement, packed, place_leaf
@@ -150,6 +150,15 @@ class Prediction:
                 there, copied = {*target.table.values()}, {*copy.entries.values()}
                 lacks_now = {*packed(self.present[target.peer or key])} - there
                 yield key, there != copied or not {*packed(entries)} - copied <= lacks_now
+
+    def left_over(self, ends: Mapping[int, Placement]) -> Iterator[tuple[PortKey, set[PKey]]]:
+        """Yield the enforcing leaf ports in whose table OpenSM leaves P_Keys that the end port no longer has: it clears
+        no block of 32 entries that it does not need. With each, these P_Keys. *ends*: as for `not_enforcing`."""
+        for key, entries, copy in self._leaf_copies(ends):
+            needed = packed(entries)
+            stay = {each for each in copy.entries.values() if each not in needed and each | FULL_BIT not in needed}
+            if copy.enforces and stay and len(needed) <= (self.survey.targets[key].port.capacity or 0):
+                yield key, stay
 
     def _leaf_copies(self, ends: Mapping[int, Placement]) -> Iterator[tuple[PortKey, Entries, LeafTable]]:
         """Yield each leaf port that OpenSM writes, with the table of its end port in *ends*, and the copy."""

@@ -34,6 +34,7 @@ from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.opensm_files import NewFiles
 from ibkeys.change.wanted import Entries
 from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import PKey
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.site import stale_for_good
 from ibkeys.partitions.living_groups import LivingGroups
@@ -113,6 +114,7 @@ class OpensmPlanning:
         course.enforcement = [each for each in changes if each.port.key not in blind | short.keys()]
         self._refuse_cut_short(short)
         self._note_blind(blind)
+        self._note_left_over(dict(prediction.left_over(found.tables[-1])))
         self.lay_out(course, found.texts)
         ours = {image.after for image in images}
         is_ours = site.policy is not None and site.policy.data in ours
@@ -254,6 +256,19 @@ class OpensmPlanning:
         if losing:
             raise UsageError(f"{text}, but it enforces now, and the plan does not say that this changes")
         self.site.notes.append(f"{text}, and it does not enforce now")
+
+    def _note_left_over(self, stay: Mapping[PortKey, Collection[PKey]]) -> None:
+        """Add a note on the leaf ports in whose table P_Keys stay that the end port no longer has."""
+        if not stay:
+            return
+        targets = self.prediction.survey.targets
+        keys = sorted({key for each in stay.values() for key in each})
+        self.site.notes.append(
+            f"OpenSM leaves P_Keys in the table of {named([targets[key].id for key in stay])} that the end port no "
+            f"longer has ({named(keys)}), because it does not clear a block of 32 entries that it no longer needs: "
+            "the port still lets their packets pass; a new plan with `ibkeys apply PLAN --via direct --override "
+            "active-sm` removes them"
+        )
 
     def lay_out(self, course: PolicyCourse, texts: Sequence[bytes]) -> None:
         """Set the steps of an apply; none if there is only one policy, and files, tables and enforcement are already as

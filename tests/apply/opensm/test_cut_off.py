@@ -73,3 +73,17 @@ def test_where_enforcement_had_ended_before_that_is_said(bench: Bench) -> None:
     bench.apply(FULL)
     assert any("enforce partitions, and it does not enforce now" in note for note in bench.done.notes)
     assert bench.states() == {1: "done"}
+
+
+def test_p_keys_that_opensm_leaves_in_a_further_block_of_a_leaf_port_are_named(bench: Bench) -> None:
+    for node in bench.opensm.net.nodes:
+        if node.is_switch:
+            set_p_key_capacity(node, enforcement_cap=64)
+    bench.apply(FULL + "Last=0x200 : 0x2c903000a1021=full ;\n")
+    assert not any("no longer" in note for note in bench.done.notes)
+    bench.apply(OLD)
+    [note] = [note for note in bench.done.notes if "no longer needs" in note]
+    leaf = bench.opensm.net.port("node02 mlx4_0", 1).peer
+    assert leaf is not None
+    [key] = filter(None, leaf.p_keys[32:])
+    assert f"port 2 that the end port no longer has (0x{key:04x})" in note
