@@ -16,12 +16,15 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.hosted import facts, last_operation, opensm
+from tests.integration.hosted import facts, last_operation, opensm, plan_for
 from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.keyed_standbys import through_ssh
+from tests.integration.opensms import NodesOpensm
 from tests.integration.other_host import OtherHost
 from tests.integration.sshd import Sshd
+from tests.integration.strangers import NODES
 from tests.integration.subnet import Subnet
-from tests.integration.tenants import GREEN, SM, TENANTS, tables
+from tests.integration.tenants import BY_GUID, BY_GUID_GREEN, GREEN, SM, TENANTS, tables
 from tests.owners import give_away
 
 
@@ -103,6 +106,31 @@ def test_the_guard_goes_back_alone_when_the_connection_is_cut(other: OtherHost) 
     end_what_is_left(other.served.folder)
     other.running.give(TENANTS.encode())  # what OpenSM was told is done when it has done this too
     assert tables(other.served) == before
+
+
+@pytest.mark.soak
+def test_each_of_two_opensms_there_has_a_guard(stack: ExitStack, tmp_path: Path) -> None:
+    served = stack.enter_context(Subnet(DATA / "fabrics" / "two-switch.net"))
+    first, second = list(NODES)[:2]
+    master = NodesOpensm(served, first, 9, stack, BY_GUID, NODES[first])
+    master.log.wait("SUBNET UP")
+    standby = NodesOpensm(served, second, 8, stack, BY_GUID, NODES[second])
+    standby.log.wait("ENTERING SM STANDBY STATE")
+    plan_for(served, BY_GUID_GREEN)
+    policies = [master.policy, standby.policy]
+    sshd, there = through_ssh(stack, tmp_path)
+    words = ("--via", "opensm", "--allow-removals", "--yes", *there, "--confirm-within", "1")
+    command = served.ibkeys_command("apply", served.folder / "plan.json", *words)
+    with served.begin(command, stderr=subprocess.PIPE) as process:
+        heard(process, "rolling back in 1 s")
+        process.send_signal(signal.SIGSTOP)
+        assert [each.read_text() for each in policies] == [BY_GUID_GREEN] * 2
+        sshd.cut()
+        deadline = time.monotonic() + RUN_TIMEOUT
+        while [each.read_text() for each in policies] != [BY_GUID] * 2:
+            assert time.monotonic() < deadline
+        process.kill()
+    end_what_is_left(served.folder)
 
 
 def end_what_is_left(folder: Path) -> None:

@@ -190,13 +190,18 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             policies.to_signal = []  # the master has read its policy; a standby reads one only when it becomes master
         steps = self._steps(assignment, policies, "OpenSM was signalled twice")
         steps.unread = bool(self._site.unread_edit("policy"))
-        if not self._guards.tokens:
+        # In one step a guard writes the same as this undo, so it is kept in case this process dies.
+        keeps_guards = self._settings.at_once
+        if not self._guards.tokens and not keeps_guards:
             self._end_earlier_guards(assignment.operation)
         with stopped_by(steps.carried, assignment.operation):
             steps.carried.notes += [*self._problems, *self._clean_up(assignment.operation)]
             if steps.make():
                 policies.verify_files("its present content takes effect when OpenSM sweeps again")
                 steps.note_written()
+                if keeps_guards:
+                    self._end_earlier_guards(assignment.operation)
+                    steps.carried.notes += self._problems
                 self._course.set_places(lambda: self._writer.keystore)
             elif steps.last_look.fell_back:
                 self._go_back_from_fallback(assignment.operation, steps.carried)

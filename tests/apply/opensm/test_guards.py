@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
+from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.confirm import add_confirmation
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, end_guards
 from ibkeys.change.confirming.confirmation import block_confirmation
-from ibkeys.errors import HostNotReached, Refused
+from ibkeys.errors import HostNotReached, HostRefused, Refused
 from ibkeys.managers.site import KEPT_HOSTS
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import GREEN, MORE, THEIRS, Bench, unconfirmed
@@ -117,6 +118,26 @@ def test_what_is_made_again_after_an_undo_is_not_rolled_back_by_the_guard_of_the
     guards[0].let_time_pass()
     assert bench.opensm.host.file.data == data
     assert bench.states() == {1: "undone", 2: "done", 3: "done"}
+
+
+def test_the_guard_stays_until_the_rollback_by_the_child_is_made(bench: Bench, guards: list[MadeUpGuard]) -> None:
+    bench.settings = CarrierSettings(wait=5, at_once=True)
+    kill_at_the_signal(bench, MORE)
+    assert block_confirmation(bench.journal, 1)
+    former = bench.opensm.host.file.data
+
+    def refuse(word: str) -> None:
+        if word == "signal":
+            raise HostRefused("no", "")
+
+    bench.opensm.host.before_each = refuse
+    with pytest.raises(HostRefused):
+        bench.undo_by_child(1)
+    assert guards[0].is_alive
+    bench.opensm.host.before_each = lambda word: None
+    bench.undo_by_child(1)
+    assert not guards[0].is_alive
+    assert bench.opensm.host.file.data != former
 
 
 def test_a_record_that_ends_leaves_no_guard_behind(bench: Bench, guards: list[MadeUpGuard]) -> None:
