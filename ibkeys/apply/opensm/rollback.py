@@ -79,8 +79,9 @@ class RollbackPlanning(OpensmPlanning):
         self.prediction.remembered = self._former_tables(former)
         first = {file.key: step_contents[file.key][0] for file in self.files}
         tables = self.prediction.tables_after(policy_in_file(each[master]) for each in contents or [first])
-        if self.is_automatic and master not in written:
-            tables = [self.prediction.present]  # no OpenSM is signalled
+        course.enforcement = list(former_enforcement(former, self.prediction.survey))
+        if self.is_automatic and master not in written:  # no OpenSM is signalled
+            tables, course.enforcement = [self.prediction.present], []
         if not contents and former.files and tables[-1] != course.start:
             contents = [first]  # the file has its former bytes, but OpenSM was not signalled to read it
         if master in written:
@@ -115,7 +116,6 @@ class RollbackPlanning(OpensmPlanning):
             TablesStep(name, [(file, each[file.key]) for file in self.files], after)  # type: ignore[arg-type]
             for name, each, after in zip(names, contents, tables, strict=False)
         ]
-        course.enforcement = list(former_enforcement(former, self.prediction.survey))
         return course
 
     def _former_tables(self, former: FormerValues) -> dict[int, Entries]:

@@ -69,6 +69,21 @@ def test_a_master_that_is_not_reached_is_named_and_its_standby_goes_back(bench: 
     assert bench.states()[2] == "open"
 
 
+def test_enforcement_is_not_waited_for_where_no_opensm_is_signalled(bench: Bench) -> None:
+    bench.opensm.add_standby(OLD)
+    for node in bench.opensm.net.nodes:
+        for port in node.all_ports if node.is_switch else ():
+            port.inbound_enforcement = port.outbound_enforcement = 0
+
+    def ended(run: FinishedApply) -> None:
+        cut_off(bench.opensm.host)
+        unconfirmed(run)
+
+    bench.apply(MORE, hooks=ApplyHooks(on_end=ended))
+    assert bench.done.failed == [(None, "no route to the master")]
+    assert bench.opensm.clock == 0
+
+
 @pytest.mark.parametrize("word", ["replace", "signal"])
 def test_what_fails_at_the_master_leaves_the_undo_open(bench: Bench, word: str) -> None:
     standby = bench.opensm.add_standby(OLD)
