@@ -102,6 +102,7 @@ class FormerValues:
     ``found_files``: the SHA-256 of the files that it would replace, as they were found.
     ``plan_record``: the plan that the operation follows, or that it undoes; None if there is none. ``makes_again``: the
     operation is an undo, so that undoing it makes the change again; not so for the undo of an undo.
+    ``was_confirmed``: a user confirmed the operation, so that no guard on another host waits to roll it back.
     """
 
     operation: int
@@ -116,6 +117,7 @@ class FormerValues:
     found_files: frozenset[str] = frozenset()
     plan_record: PlanRecord | None = None
     makes_again: bool = False
+    was_confirmed: bool = False
 
     def peers(self) -> dict[PortKey, PortKey | None]:
         """Return the port that each port was linked to when the plan was made; {} without a plan. Reads the whole
@@ -177,6 +179,7 @@ def former_in(journal: Journal, record: OperationRecord) -> FormerValues:
     former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
     former.plan_record = plan_record_of(journal, record)
     former.makes_again = _is_of_odd_undo(journal, record)
+    former.was_confirmed = record.stage == "confirmed"
     # Damaged permissions among the options are reported when they are read.
     kept = journal.options_of(first_operation_of(journal, record).id)
     former.drifted = _drifted(kept)

@@ -66,6 +66,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         self._reached = reached
         self._guards = Guards()
         self._problems = list[str]()
+        self._undoes: int | None = None
         self._site: OpensmSite
         self.notes_on_hosts: Sequence[str] = ()
 
@@ -122,6 +123,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         self._refuse_hindered([*files, *(file for file, _ in local_files)])
         self._prediction = Prediction(survey, site.options, site.manager.guid)
         facts = (site, files, local_files, self._prediction, self._settings)
+        if isinstance(wanted, FormerValues) and not wanted.was_confirmed:
+            self._undoes = wanted.operation
         self._course = (
             RollbackPlanning(*facts).rollback_course(wanted)
             if isinstance(wanted, FormerValues)
@@ -168,11 +171,11 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                 operation.journal.add_options(operation.id, {KEPT_GUARDS: self._guards.tokens})
 
     def _end_earlier_guards(self, operation: RunningOperation) -> None:
-        """End the guards of an earlier start of *operation*, and of the operations that it undoes, whose processes may
-        have been killed: the user goes on, or back, now. Otherwise such a guard would also roll back the same policy
-        where a later operation makes it again."""
-        if operation.id is not None:
-            for each in (operation.id, *operation.journal.relatives(operation.id)):
+        """End the guards of an earlier start of *operation*, and of the unconfirmed operation that it undoes, whose
+        processes may have been killed: the user goes on, or back, now. Otherwise such a guard would also roll back the
+        same policy where a later operation makes it again."""
+        for each in (operation.id, self._undoes):
+            if each is not None:
                 self._problems += end_guards(operation.journal.options_of(each))
 
     def start_time_limit(self) -> list[str]:

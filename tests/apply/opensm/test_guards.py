@@ -140,6 +140,19 @@ def test_the_guard_stays_until_the_rollback_by_the_child_is_made(bench: Bench, g
     assert bench.opensm.host.file.data != former
 
 
+def test_the_guards_of_a_confirmed_change_are_not_told_of_its_undo(
+    bench: Bench, guards: list[MadeUpGuard], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its hosts may be gone by then."""
+    hooks = ApplyHooks()
+    add_confirmation(hooks, 300.0, None, lambda seconds: True, lambda text: None)
+    bench.apply(MORE, hooks=hooks)
+    monkeypatch.setattr("ibkeys.apply.opensm.carrier.end_guards", lambda kept: ["told"] if KEPT_GUARDS in kept else [])
+    bench.undo(1)
+    assert "told" not in bench.done.late_notes
+    assert bench.states() == {1: "undone", 2: "done"}
+
+
 def test_a_record_that_ends_leaves_no_guard_behind(bench: Bench, guards: list[MadeUpGuard]) -> None:
     kill_at_the_signal(bench, GREEN)
     put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
