@@ -15,7 +15,7 @@ from ibkeys.change.runner import ObservedPorts
 from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import Entries, differences, same_partition
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.keys.pkey import DEFAULT_FULL
+from ibkeys.keys.pkey import DEFAULT_FULL, PKey
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
 
@@ -26,12 +26,14 @@ KnownIndexes = Literal["exact", "kept", "any"]
 @dataclass(frozen=True, slots=True)
 class ExpectedPort:
     """The P_Keys that are expected of a port after a step, at the indexes that ``indexes`` says are known. ``before``:
-    its table before the step; ``enforcement``: None if it is not compared."""
+    its table before the step; ``enforcement``: None if it is not compared; ``allow_both``: OpenSM's allow_both_pkeys,
+    with which a membership that changes takes a new index."""
 
     entries: Entries
     before: Entries
     enforcement: Enforcement | None = None
     indexes: KnownIndexes = "kept"
+    allow_both: bool = False
 
     def difference(self, target: PortTarget) -> str:
         """Return, in words, how a port that was read differs; "" if it does not."""
@@ -54,8 +56,12 @@ class ExpectedPort:
             return False
         if self.indexes == "any":
             return True
-        stays = [index for index, key in self.entries.items() if same_partition(self.before.get(index), key)]
-        return all(now.get(index) == self.entries[index] for index in stays)
+        return all(now.get(index) == key for index, key in self.entries.items() if self._stays(index, key))
+
+    def _stays(self, index: int, key: PKey) -> bool:
+        """Return whether *key*, or without ``allow_both`` its partition, had this *index* before the step."""
+        before = self.before.get(index)
+        return before == key if self.allow_both else same_partition(before, key)
 
 
 def has_only_default(table: Entries) -> bool:

@@ -234,7 +234,13 @@ def expectations(
     """
     bits = {each.port.key: each.after for each in enforcement}
     return {
-        key: ExpectedPort(entries, before[key], bits.get(key), prediction.known_indexes(key))
+        key: ExpectedPort(
+            entries,
+            before[key],
+            bits.get(key),
+            prediction.known_indexes(key),
+            prediction.options.allow_both_pkeys,
+        )
         for key, entries in tables.items()
         if not prediction.is_set_aside(key)
     }
