@@ -18,7 +18,7 @@ from ibkeys.apply.survey import Survey
 from ibkeys.arguments import given
 from ibkeys.change.choosing import KEPT_CHOICE, verify_choice
 from ibkeys.change.consent import Objection
-from ibkeys.change.next_commands import advice_to_keep, commands_of_open, open_elsewhere
+from ibkeys.change.next_commands import advice_to_keep, commands_of_open, next_commands_of, open_elsewhere
 from ibkeys.change.open_operations import not_open
 from ibkeys.change.subnets import KEPT_SUBNET, is_of_other_subnet, refuse_other_subnet, subnet_guids
 from ibkeys.change.writer import ChangeWriter
@@ -142,12 +142,23 @@ def _permit(
 
 
 def _look_at_open_operations(writer: ChangeWriter, survey: Survey, apply_plan: ApplyPlan) -> None:
-    """Add an objection for each apply, or undo of one, that is or may be open on this subnet, and a note for each that
-    is open on another subnet. Raises StoreError."""
+    """Add an objection for each apply, or undo of one, that is or may be open on this subnet, also for one that may
+    still be rolled back because no user confirms it, and a note for each that is open on another subnet. Raises
+    StoreError."""
     here = {port.guid for port in survey.end_ports}
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = [(record, is_of_other_subnet(journal, record.id, here)) for record in list_not_ended(journal)]
+        awaiting = [
+            record
+            for record in journal.list_operations()
+            if record.is_of_plan and not record.is_unfinished and (record.awaits_confirmation or record.is_going_back)
+            if not is_of_other_subnet(journal, record.id, here)
+        ]
     apply_plan.notes += open_elsewhere(record for record, elsewhere in reversed(found) if elsewhere)
+    for record in awaiting if apply_plan.phases else ():
+        state = "waits to be confirmed" if record.awaits_confirmation else "is being rolled back"
+        text = f"operation {record.id} ({record.command}) {state}: {next_commands_of(record)}"
+        apply_plan.objections.insert(0, Objection("open-operation", text))
     for record in [record for record, elsewhere in found if apply_plan.phases and not elsewhere]:
         text = f"operation {record.id} ({record.command}) is open: {commands_of_open(record)}"
         apply_plan.objections.insert(0, Objection("open-operation", text))

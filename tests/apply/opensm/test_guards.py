@@ -198,6 +198,21 @@ def test_a_rollback_that_the_process_itself_is_refused_is_none_of_the_guard_eith
     assert not guards[0].is_alive
 
 
+def test_nothing_is_changed_on_top_of_what_may_still_go_back(bench: Bench, guards: list[MadeUpGuard]) -> None:
+    bench.apply(MORE, hooks=ARMED)
+    with Journal(bench.journal) as journal:
+        assert journal.move_stage(1, "running", "unconfirmed")
+    with pytest.raises(Refused, match=r"operation 1 \(apply\) waits to be confirmed: `ibkeys confirm 1`") as refused:
+        bench.apply(GREEN)
+    assert refused.value.interlock == "open-operation"
+    assert block_confirmation(bench.journal, 1)
+    with pytest.raises(Refused, match=r"operation 1 \(apply\) is being rolled back: `ibkeys undo 1`"):
+        bench.apply(GREEN)
+    bench.undo_by_child(1)
+    bench.apply(GREEN)
+    assert bench.states() == {1: "undone", 2: "done", 3: "done"}
+
+
 @pytest.mark.parametrize("is_back", [True, False])
 def test_a_guard_hears_of_a_confirmation_after_the_connection_was_cut(
     bench: Bench, guards: list[MadeUpGuard], monkeypatch: pytest.MonkeyPatch, is_back: bool
