@@ -101,3 +101,13 @@ def test_the_long_values_of_a_row_are_last_so_that_others_are_read_without_them(
     journal = Journal(None)
     for table, long in (("plans", ["document"]), ("files", ["before", "after"])):
         assert [name for _, name, *_ in journal.database.query(f"PRAGMA table_info({table})")][-len(long) :] == long
+
+
+def test_the_replacements_of_a_file_in_a_damaged_journal_are_refused() -> None:
+    journal = Journal(None)
+    with journal.operation("apply") as operation:
+        for _ in range(2):
+            operation.record_file(POLICY).done()
+    journal.database.execute("UPDATE files SET sequence = 'x' WHERE sequence = 1")
+    with pytest.raises(StoreError, match="damaged"):
+        list(journal.replacements(POLICY.key))

@@ -147,8 +147,11 @@ class FileEntry(ImageEntry[FileImage]):
     def of_file(cls, database: Database, key: tuple[str, str]) -> Iterator[Self]:
         """Yield the entries of the replacements of the file *key* (host and path), the newest first. Each is read when
         the caller takes it. Raises StoreError."""
-        query = f"SELECT operation, sequence FROM files WHERE host = ? AND path = ? AND {cls._IS_REPLACED}"
-        for operation, sequence in sorted(database.query(query, key), reverse=True):
+        query = (
+            f"SELECT operation, sequence FROM files WHERE host = ? AND path = ? AND {cls._IS_REPLACED} "
+            "ORDER BY operation DESC, sequence DESC"
+        )
+        for operation, sequence in database.query(query, key, of=cls.table):
             yield from cls.all_of(database, operation, sequence)
 
     @staticmethod
