@@ -270,3 +270,13 @@ def test_sets_without_a_key_name_no_key() -> None:
     with journal.operation("pkey-set") as operation:
         record(operation)
     assert journal.key_names() == set()
+
+
+def test_a_damaged_number_of_the_operation_that_is_undone_is_no_sql() -> None:
+    journal = Journal(None)
+    with journal.operation("pkey-set") as operation:
+        record(operation).done()
+    journal.database.query("PRAGMA foreign_keys = OFF")
+    journal.database.execute("UPDATE operations SET undoes = '1) OR no_such_function('")
+    with pytest.raises(StoreError, match="id has an impossible value"):
+        journal.find(1)

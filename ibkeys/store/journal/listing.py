@@ -77,6 +77,7 @@ def relatives_of(database: Database, operation: int) -> list[int]:
                UNION SELECT operations.id FROM operations JOIN family ON operations.undoes = family.id
            ) SELECT id FROM family WHERE id != ? ORDER BY id""",
         (operation, operation),
+        of="operations",
     )
     return [ident for (ident,) in rows]
 
