@@ -96,6 +96,7 @@ class RollbackPlanning(OpensmPlanning):
         names = ["between"] * (len(contents) - 1) + ["former"]
         self.site.notes += notes_on_moved_groups(groups_that_move(present, later))
         self.note_unverifiable(course, present, later, is_undo=True)
+        self._note_gone_ports(course, former)
         by_self = self._ports_of_self(later)
         not_restored = [] if self.is_automatic else list(self._not_restored(former, tables[-1], by_self))
         if not_restored and master not in written:
@@ -117,6 +118,17 @@ class RollbackPlanning(OpensmPlanning):
             for name, each, after in zip(names, contents, tables, strict=False)
         ]
         return course
+
+    def _note_gone_ports(self, course: PolicyCourse, former: FormerValues) -> None:
+        """Add a note on the ports that the operation changed and that are not on the fabric now."""
+        gone = [key for key in former.ports_of_tables if key not in self.prediction.survey.targets]
+        if gone:
+            names = named([former.names.get(key, f"0x{key[0]:016x} port {key[1]}") for key in gone])
+            course.waiting += (names,)
+            self.site.notes.append(
+                f"{names}: changed by the operation, and not on the fabric now, or not read: OpenSM gives a port the "
+                "P_Keys of the policy once it has found it"
+            )
 
     def _former_tables(self, former: FormerValues) -> dict[int, Entries]:
         """Return, by the GUID of each end port, its P_Keys before the operation."""

@@ -213,3 +213,11 @@ def test_nor_is_that_of_the_process_itself(bench: Bench, monkeypatch: pytest.Mon
 
     bench.apply(MORE, hooks=ApplyHooks(on_end=ended))
     assert bench.opensm.host.file.data == OLD.encode()
+
+
+def test_a_port_that_the_change_wrote_and_that_is_gone_at_the_undo_is_named(bench: Bench) -> None:
+    bench.apply(MORE)
+    bench.opensm.net.silence(bench.opensm.net.node("Infiniscale-IV Mellanox Technologies"))
+    bench.undo()
+    [note] = [note for note in bench.done.notes if "changed by the operation, and not on the fabric now" in note]
+    assert "'node04 mlx4_0' 0x0002c903000a1040 port 1" in note
