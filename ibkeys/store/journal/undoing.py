@@ -30,6 +30,12 @@ def update_undone_states(database: Database, undo: int) -> None:
                 "ELSE 'confirmed' END WHERE id = ? AND state = 'undone'",
                 (operation,),
             )
+            # Its undo did not end before it was undone, so the operation kept its state.
+            database.execute(
+                "UPDATE operations SET stage = CASE state WHEN 'open' THEN 'running' ELSE 'confirmed' END "
+                "WHERE id = ? AND state != 'undone' AND stage = 'going-back'",
+                (operation,),
+            )
         operation, is_undone = _undone_operation(database, operation), not is_undone
 
 

@@ -111,3 +111,13 @@ class Unseen:
 
     def read(self, path: Path, limit: int) -> bytes:
         return OLD.encode()
+
+
+def test_a_change_whose_interrupted_undo_is_rolled_back_is_not_going_back_any_more(bench: Bench) -> None:
+    bench.apply(MORE)
+    bench.cut_off_undo(1)
+    bench.undo(2)
+    change, *_ = bench.records()
+    assert (change.state, change.rollback) == ("done", None)
+    bench.apply(GREEN)
+    assert bench.states() == {1: "done", 2: "undone", 3: "done", 4: "done"}
