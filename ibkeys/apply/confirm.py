@@ -45,10 +45,11 @@ def add_confirmation(
     wait: Callable[[float], bool],
     say: Callable[[str], None],
     all_written: Callable[[], None] = lambda: None,
+    before_question: Callable[[], None] = lambda: None,
 ) -> None:
     """Set *hooks* so that a run waits for its confirmation, here and, should this process die, in *guardian*.
 
-    *wait*, *say*: as in `confirm_or_go_back`; *all_written*: called before the run waits.
+    *wait*, *say*, *before_question*: as in `confirm_or_go_back`; *all_written*: called before the run waits.
     """
 
     other_hook = hooks.on_begin
@@ -62,7 +63,7 @@ def add_confirmation(
         all_written()
         if guardian is not None:
             guardian.send("waiting")
-        confirm_or_go_back(finished, seconds, seconds_since_boot, wait, say)
+        confirm_or_go_back(finished, seconds, seconds_since_boot, wait, say, before_question)
 
     hooks.on_begin, hooks.on_end, hooks.confirm_within = on_begin, on_end, seconds
 
@@ -73,11 +74,12 @@ def confirm_or_go_back(
     now: Callable[[], float],
     wait: Callable[[float], bool],
     say: Callable[[str], None],
+    before_question: Callable[[], None] = lambda: None,
 ) -> None:
     """Wait until a run is confirmed, and undo it after *seconds* without a confirmation; for `ApplyHooks.on_end`.
 
     A run that stopped early waits too: the user may want to resume it. A run that the user interrupted rolls back at
-    once. *say* tells the user the state.
+    once. *say* tells the user the state; *before_question* is called just before it tells how to confirm.
     """
     operation = run.operation
     assert operation.id is not None
@@ -100,6 +102,7 @@ def confirm_or_go_back(
         say(f"all of operation {operation.id} is rolled back then, also the part that was confirmed before")
     how = f" {carrier.rollback_effects}," if carrier.rollback_effects else ""
     what = f"rolling back in {seconds:g} s{how}"
+    before_question()
     confirmed = ask_for_confirmation(operation.journal, operation.id, what, seconds, now, wait, say)
     if not confirmed:
         _go_back(run)

@@ -182,13 +182,9 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
             if guardian is not None:
                 hand_over(guardian, where, fabric)
             hooks = ApplyHooks(interrupts.check, bar)
-
-            def on_waiting() -> None:
-                bar.stop()
-                discard_typed()
-
             if confirm_within is not None:
-                add_confirmation(hooks, confirm_within, guardian, wait_for_enter(interrupts), exits.note, on_waiting)
+                wait = wait_for_enter(interrupts)
+                add_confirmation(hooks, confirm_within, guardian, wait, exits.note, bar.stop, discard_typed)
             with writer_of(fabric, request.command, consent, request.operation, request.subject) as writer:
                 plan = _plan(request, writer, partition_plan, hooks)
                 shown = ManyPortsChange(writer, plan, consent, command_options.format, request.each, interrupts, bar)

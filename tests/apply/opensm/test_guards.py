@@ -213,6 +213,24 @@ def test_nothing_is_changed_on_top_of_what_may_still_go_back(bench: Bench, guard
     assert bench.states() == {1: "undone", 2: "done", 3: "done"}
 
 
+def test_the_question_comes_after_the_guards_on_other_hosts_were_told(
+    bench: Bench, guards: list[MadeUpGuard], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To tell them may take seconds, and an Enter in that time confirms nothing."""
+    order, hooks = list[str](), ApplyHooks()
+    monkeypatch.setattr(MadeUpGuard, "start_time_limit", lambda guard: order.append("told"))
+    add_confirmation(
+        hooks,
+        300.0,
+        None,
+        lambda seconds: not order.append("waited"),
+        lambda text: order.append("question") if "unless confirmed" in text else None,
+        before_question=lambda: order.append("discarded"),
+    )
+    bench.apply(MORE, hooks=hooks)
+    assert order == ["told", "discarded", "question", "waited"]
+
+
 @pytest.mark.parametrize("is_back", [True, False])
 def test_a_guard_hears_of_a_confirmation_after_the_connection_was_cut(
     bench: Bench, guards: list[MadeUpGuard], monkeypatch: pytest.MonkeyPatch, is_back: bool
