@@ -224,7 +224,8 @@ class Sweep:
         try:
             info, key = yield from self._ask(path, far[0] if far else 0, key, retries)
         except IbkeysError as error:
-            self.refused_keys.setdefault(near, set()).update(self.ring.attempts(far[0] if far else 0, key, 0))
+            if isinstance(error, NoReply):  # else not every key was sent
+                self.refused_keys.setdefault(near, set()).update(self.ring.attempts(far[0] if far else 0, key, 0))
             self._note_silence(near, path, key, error)
             return
         if near.peer is None:

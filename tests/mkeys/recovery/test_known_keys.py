@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from ibkeys.client.smp import Task
+from ibkeys.discovery.sweep import Sweep
+from ibkeys.errors import SendRefused
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.recovery.recover import plan_recovery
@@ -100,6 +105,31 @@ def test_a_key_of_the_user_that_is_also_in_the_store_is_tried_once(tmp_path: Pat
     tried = [int.from_bytes(mad[24:32]) for mad in run.wire]
     # The current key is also the one with which the first sweep, and the sweep with the further keys, query the port.
     assert [tried.count(key.reveal()) for key in (former, current, other)] == [1, 2, 1]
+
+
+def test_a_key_of_the_store_that_was_not_sent_is_tried_where_the_user_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = subnet("two-switch")
+    victim = net.port("node02 mlx4_0", 1)
+    keys = MKey(1), MKey(2)
+    paths = store_with(tmp_path, net, lambda port: [*keys] if port is victim else [MKey(port.guid)])
+    lock(net, lease=600)
+    for port in end_ports(net):
+        port.m_key = port.m_key if port is victim else port.guid
+        port.sm_lid = net.port("node03 mlx4_0", 1).lid
+    ask = vars(Sweep)["_ask"]
+
+    def refuse(sweep: Sweep, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
+        if guid == victim.guid:
+            raise SendRefused("no room")
+        return (yield from ask(sweep, path, guid, key, retries))
+
+    monkeypatch.setattr(Sweep, "_ask", refuse)
+    options = RecoveryOptions(try_keys=keys, wait=5)
+    run = Run(net, None, options, "mkey-under-sm", keystore=paths.keystore, journal=paths.journal)
+    tried = [int.from_bytes(mad[24:32]) for mad in run.wire]
+    assert [tried.count(key.reveal()) for key in keys] == [1, 1]
 
 
 def test_a_key_that_everybody_can_read_is_stored_and_no_lease_is_started() -> None:
