@@ -58,10 +58,11 @@ class CarrierResult:
 class RollbackResult:
     """The result of `Carrier.go_back`, an automatic rollback. ``failed``: the ports that were not restored;
     ``is_refused``: another program or administrator has changed values that the operation wrote, so nothing was
-    restored."""
+    restored; ``notes``: on what a complete rollback leaves."""
 
     failed: list[Failed]
     is_refused: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,7 @@ def _go_back(run: FinishedApply) -> None:
     try:
         went_back = plan.carrier.go_back(operation)
         plan.failed += went_back.failed
+        plan.late_notes += went_back.notes
         if went_back.is_refused:
             plan.is_rollback_refused = True
             note_refused(operation.journal, operation.id)

@@ -322,3 +322,23 @@ def test_no_policy_file_before_is_no_file_after_undo(served: Hosted) -> None:
         there_and_back(served, running)
         assert not running.policy.exists()
         assert states(served) == ["undone", "done"]
+
+
+# --- enforcement ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [(0, 0), (1, 0)])
+def test_enforcement_that_opensm_switched_on_with_the_change_stays_on(served: Hosted, before: tuple[int, int]) -> None:
+    with opensm(served, TENANTS) as running:
+        wire, file = served.wire(), facts(running.policy)
+        leaf = served.net.port("node02 mlx4_0", 1).peer
+        assert leaf is not None
+        leaf.inbound_enforcement, leaf.outbound_enforcement = before
+        plan_for(served, MORE)
+        done = via(served)
+        assert done.returncode == 0, done.stdout + done.stderr
+        done = undo(served, "--wait", "5")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "the former enforcement is not restored" in done.stderr
+        assert (served.wire(), facts(running.policy)) == (wire, file)
+        assert states(served) == ["undone", "done"]

@@ -22,6 +22,7 @@ from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.model import Break, BreakKind, SmOptions
 from ibkeys.plan.order import EnforcementStep, Phase, PlanStep, TableStep
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
 _UNUSED_PARTITIONS: Final = range(0x7001, 0x7FFF)
@@ -131,6 +132,17 @@ class Prediction:
             if target.port.is_external and peer is not None and peer in ends:
                 after[key] = place_leaf(before[key], ends[peer], target.port.capacity or 0).entries
         return after
+
+    def enforcement_by_sm(self, key: PortKey, ends: Mapping[PortKey, Entries]) -> Enforcement | None:
+        """Return the enforcement that OpenSM sets on a leaf port whose end port has its table in *ends*; None if OpenSM
+        leaves the port as it is. OpenSM does not keep the present bits. Source: opensm osm_pkey_mgr.c."""
+        target = self.survey.targets[key]
+        entries = ends.get(target.peer or key)
+        if not target.port.is_external or target.peer is None or entries is None or not target.port.capacity:
+            return None
+        copy = place_leaf(target.table, entries, target.port.capacity)
+        words = self.options.enforce if copy.enforces else "off"
+        return Enforcement(words in ("both", "in"), words in ("both", "out"))
 
     def not_enforcing(self, ends: Mapping[int, Placement]) -> Iterator[PortKey]:
         """Yield the leaf ports on which OpenSM switches enforcement off, because the copy fills their table to the end.

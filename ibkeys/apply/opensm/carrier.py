@@ -224,6 +224,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         default partition."""
         assert operation.id is not None
         carried.went_back = went_back = self._go_back(operation, fell_back=True)
+        carried.notes += went_back.notes
         if went_back.is_refused:
             result = (
                 "nothing was rolled back, because another user or program has changed a policy file; "
@@ -277,7 +278,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                 failed.append((None, str(error)))
             failed += [(survey.targets[key].id, str(error)) for key, error in steps.carried.failed.items()]
             undo.outcome = "open" if failed else "done"
-        return RollbackResult(failed)
+        return RollbackResult(failed, notes=course.enforcement_notes)
 
     def _read_written_files(self, former: FormerValues, failed: list[Failed]) -> list[OpensmFile]:
         """Read the files that the operation wrote again, and return them, the master's file last in any case. A file

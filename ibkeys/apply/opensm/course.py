@@ -53,11 +53,13 @@ from ibkeys.topology.port_id import PortKey
 class PolicyCourse(TablesCourse[NewFiles]):
     """The course of a change through OpenSM. ``files``: the policy files that are replaced, the master's last.
     ``local_files``: the files of this host that change with the policy; ``set_places``: changes the places in the key
-    store, at the end."""
+    store, at the end; ``enforcement_notes``: notes on leaf ports whose former enforcement a rollback does not
+    restore."""
 
     files: list[OpensmFile] = field(default_factory=list)
     local_files: list[OpensmFile] = field(default_factory=list)
     set_places: Callable[[Callable[[], KeyStore]], None] = lambda open_store: None
+    enforcement_notes: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ files that get their former bytes."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -79,10 +79,12 @@ class RollbackPlanning(OpensmPlanning):
         self.prediction.remembered = self._former_tables(former)
         first = {file.key: step_contents[file.key][0] for file in self.files}
         tables = self.prediction.tables_after(policy_in_file(each[master]) for each in contents or [first])
-        course.enforcement = list(former_enforcement(former, self.prediction.survey))
         if self.is_automatic and master not in written:  # no OpenSM is signalled
-            tables, course.enforcement = [self.prediction.present], []
-        if not contents and former.files and tables[-1] != course.start:
+            tables = [self.prediction.present]
+        else:
+            self._set_enforcement(course, former, tables[-1])
+        is_changing = tables[-1] != course.start or (master in written and bool(course.enforcement))
+        if not contents and former.files and is_changing:
             contents = [first]  # the file has its former bytes, but OpenSM was not signalled to read it
         if master in written:
             kept = [each for each in standbys if each.key not in step_contents]
@@ -118,6 +120,29 @@ class RollbackPlanning(OpensmPlanning):
             for name, each, after in zip(names, contents, tables, strict=False)
         ]
         return course
+
+    def _set_enforcement(self, course: PolicyCourse, former: FormerValues, end: Mapping[PortKey, Entries]) -> None:
+        """Set the enforcement that OpenSM changes while it writes the tables *end*. Add a note on the leaf ports that
+        do not get their former enforcement back: OpenSM does not know it."""
+        kept, command = [], ""
+        for change in former_enforcement(former, self.prediction.survey):
+            after = self.prediction.enforcement_by_sm(change.port.key, end) or change.before
+            if after != change.before:
+                course.enforcement.append(replace(change, after=after))
+            if after != change.after:
+                kept.append(f"{change.port} ({change.after} before the operation, {after} after the undo)")
+                inbound, outbound = ("on" if bit else "off" for bit in change.after.bits)
+                command = command or (
+                    f"ibkeys enforce-set -G 0x{change.port.node_guid:016x} {change.port.port} "
+                    f"--inbound {inbound} --outbound {outbound} --override active-sm"
+                )
+        if kept:
+            course.enforcement_notes.append(
+                f"{named(kept)}: the former enforcement is not restored, because OpenSM sets it as its part_enforce "
+                f"says, and only where a host is connected; {'for example ' if len(kept) > 1 else ''}`{command}` "
+                "restores it, until OpenSM sets it again"
+            )
+            self.site.notes += course.enforcement_notes
 
     def _note_gone_ports(self, course: PolicyCourse, former: FormerValues) -> None:
         """Add a note on the ports that the operation changed and that are not on the fabric now."""

@@ -84,6 +84,17 @@ def test_enforcement_is_not_waited_for_where_no_opensm_is_signalled(bench: Bench
     assert bench.opensm.clock == 0
 
 
+def test_enforcement_that_opensm_does_not_take_back_is_named(bench: Bench) -> None:
+    leaf = bench.opensm.net.port("node02 mlx4_0", 1).peer
+    assert leaf is not None
+    leaf.inbound_enforcement = leaf.outbound_enforcement = 0
+    bench.apply(MORE, hooks=ApplyHooks(on_end=unconfirmed))
+    assert (leaf.inbound_enforcement, leaf.outbound_enforcement) == (1, 1)
+    assert (bench.done.failed, bench.opensm.clock) == ([], 0)
+    assert (bench.opensm.host.file.data, bench.states()) == (OLD.encode(), {1: "undone", 2: "done"})
+    assert any("off before the operation, in+out after the undo" in note for note in bench.done.late_notes)
+
+
 @pytest.mark.parametrize("word", ["replace", "signal"])
 def test_what_fails_at_the_master_leaves_the_undo_open(bench: Bench, word: str) -> None:
     standby = bench.opensm.add_standby(OLD)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
 from ibkeys.change.confirming.confirmation import block_confirmation
-from ibkeys.errors import HostRefused, Refused, StoreError
+from ibkeys.errors import HostRefused, Incomplete, Refused, StoreError
+from ibkeys.sim.nodes import SimPort
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import MadeUpOpensm, StillSite, put, valid
@@ -221,3 +223,64 @@ def test_a_port_that_the_change_wrote_and_that_is_gone_at_the_undo_is_named(benc
     bench.undo()
     [note] = [note for note in bench.done.notes if "changed by the operation, and not on the fabric now" in note]
     assert "'node04 mlx4_0' 0x0002c903000a1040 port 1" in note
+
+
+def switch_on_with_a_change(bench: Bench, before: int) -> SimPort:
+    """Set inbound enforcement of a leaf port to *before*, and outbound to 0; then let a change set both to 1."""
+    leaf = bench.opensm.net.port("node02 mlx4_0", 1).peer
+    assert leaf is not None
+    leaf.inbound_enforcement, leaf.outbound_enforcement = before, 0
+    bench.apply(MORE)
+    assert (leaf.inbound_enforcement, leaf.outbound_enforcement) == (1, 1)
+    return leaf
+
+
+@pytest.mark.parametrize(("before", "word"), [(0, "off"), (1, "in")])
+def test_enforcement_that_opensm_does_not_take_back_is_named_and_not_waited_for(
+    bench: Bench, before: int, word: str
+) -> None:
+    tables = bench.tables()
+    leaf = switch_on_with_a_change(bench, before)
+    bench.undo()
+    assert (bench.opensm.host.file.data, bench.opensm.clock) == (OLD.encode(), 0)
+    assert (leaf.inbound_enforcement, leaf.outbound_enforcement) == (1, 1)
+    assert bench.states() == {1: "undone", 2: "done"}
+    [note] = [note for note in bench.done.notes if "enforce-set" in note]
+    assert f"port {leaf.number} ({word} before the operation, in+out after the undo)" in note
+    assert f"`ibkeys enforce-set -G 0x{leaf.node.guid:016x} {leaf.number} " in note
+    assert bench.tables() == tables
+
+
+def test_enforcement_that_opensm_does_not_set_although_it_should_is_an_error(bench: Bench) -> None:
+    leaf = switch_on_with_a_change(bench, before=1)
+    bench.opensm.options = replace(bench.opensm.options, part_enforce="in")
+    write = bench.opensm.write
+
+    def write_only_tables() -> None:
+        write()
+        leaf.inbound_enforcement = leaf.outbound_enforcement = 0
+
+    bench.opensm.write = write_only_tables  # type: ignore[method-assign]
+    with pytest.raises(Incomplete, match=r"enforcement is off instead of in"):
+        bench.undo()
+    assert not any("enforce-set" in note for note in bench.done.notes)
+    assert bench.states() == {1: "done", 2: "open"}
+
+    def write_enforcement() -> None:
+        leaf.inbound_enforcement = 1
+
+    bench.opensm.write = write_enforcement  # type: ignore[method-assign]
+    bench.undo(1)
+    assert leaf.inbound_enforcement == 1
+    assert bench.states() == {1: "undone", 2: "done"}
+
+
+def test_an_undo_names_other_enforcement_than_before_and_still_waits_for_it(bench: Bench) -> None:
+    leaf = switch_on_with_a_change(bench, before=0)
+    leaf.outbound_enforcement = 0
+    bench.undo()
+    assert (leaf.inbound_enforcement, leaf.outbound_enforcement) == (1, 1)
+    assert [(each.before.bits, each.after.bits) for each in bench.done.remaining.enforcement] == [
+        ((True, False), (True, True))
+    ]
+    assert any("off before the operation, in+out after the undo" in note for note in bench.done.notes)
