@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ibkeys.client.smp import Task
-from ibkeys.discovery.sweep import Sweep
-from ibkeys.errors import SendRefused
 from ibkeys.keys.mkey import MKey
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.recovery.recover import plan_recovery
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import RecoveryResult
+from ibkeys.umad.port import Outgoing, SendFailure
+from ibkeys.umad.simulated import SimulatedPort
 from tests.fabricsim import subnet, tool, writer
 from tests.mkeys.recovery.lost import (
     Run,
@@ -118,18 +120,24 @@ def test_a_key_of_the_store_that_was_not_sent_is_tried_where_the_user_names_it(
     for port in end_ports(net):
         port.m_key = port.m_key if port is victim else port.guid
         port.sm_lid = net.port("node03 mlx4_0", 1).lid
-    ask = vars(Sweep)["_ask"]
+    send, refused, sent = SimulatedPort.send, set[MKey](), set[MKey]()
 
-    def refuse(sweep: Sweep, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
-        if guid == victim.guid:
-            raise SendRefused("no room")
-        return (yield from ask(sweep, path, guid, key, retries))
+    def refuse_once(port: SimulatedPort, batch: Sequence[Outgoing]) -> list[SendFailure]:
+        failures = []
+        for index, outgoing in enumerate(batch):
+            key = MKey(int.from_bytes(outgoing.mad[at.M_KEY]))
+            if key in keys and key not in refused:
+                refused.add(key)
+                failures.append(SendFailure(index, errno.EINVAL))
+            else:
+                sent.add(key)
+                failures += [SendFailure(index, failure.errno) for failure in send(port, [outgoing])]
+        return failures
 
-    monkeypatch.setattr(Sweep, "_ask", refuse)
+    monkeypatch.setattr(SimulatedPort, "send", refuse_once)
     options = RecoveryOptions(try_keys=keys, wait=5)
-    run = Run(net, None, options, "mkey-under-sm", keystore=paths.keystore, journal=paths.journal)
-    tried = [int.from_bytes(mad[24:32]) for mad in run.wire]
-    assert [tried.count(key.reveal()) for key in keys] == [1, 1]
+    Run(net, None, options, "mkey-under-sm", keystore=paths.keystore, journal=paths.journal)
+    assert refused == sent.intersection(keys) == {*keys}
 
 
 def test_a_key_that_everybody_can_read_is_stored_and_no_lease_is_started() -> None:
