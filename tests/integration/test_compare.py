@@ -137,7 +137,7 @@ def test_a_node_that_refuses_what_the_sm_sets(
 
     monkeypatch.setitem(sma.SET, AttributeID.P_KEY_TABLE, refuse)
     running.give(MORE.encode())
-    for _ in range(30):  # until the sweep has left its trace
+    for _ in range(300):  # until the sweep has left its trace
         found = wrong(compared(fabric, code=1))
         if {cause for *_, causes, _ in found for cause in causes}.isdisjoint({"not-read", "not-applied"}):
             break

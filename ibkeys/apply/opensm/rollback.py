@@ -133,13 +133,13 @@ class RollbackPlanning(OpensmPlanning):
                 kept.append(f"{change.port} ({change.after} before the operation, {after} after the undo)")
                 inbound, outbound = ("on" if bit else "off" for bit in change.after.bits)
                 command = command or (
-                    f"ibkeys enforce-set -G 0x{change.port.node_guid:016x} {change.port.port} "
-                    f"--inbound {inbound} --outbound {outbound} --override active-sm"
+                    f"`ibkeys enforce-set -G 0x{change.port.node_guid:016x} {change.port.port} "
+                    f"--inbound {inbound} --outbound {outbound} --override active-sm`"
                 )
         if kept:
             course.enforcement_notes.append(
                 f"{named(kept)}: the former enforcement is not restored, because OpenSM sets it as its part_enforce "
-                f"says, and only where a host is connected; {'for example ' if len(kept) > 1 else ''}`{command}` "
+                f"says, and only where a host is connected; {'for example ' if len(kept) > 1 else ''}{command} "
                 "restores it, until OpenSM sets it again"
             )
             self.site.notes += course.enforcement_notes
