@@ -137,11 +137,11 @@ def test_a_node_that_refuses_what_the_sm_sets(
 
     monkeypatch.setitem(sma.SET, AttributeID.P_KEY_TABLE, refuse)
     running.give(MORE.encode())
-    for _ in range(300):  # until a sweep has left a trace that is clearly later than the file
+    for _ in range(300):  # until the file is clearly later than the start of OpenSM, and the sweep than the file
         found = wrong(compared(fabric, code=1))
         if {cause for *_, causes, _ in found for cause in causes}.isdisjoint({"not-read", "not-applied"}):
             break
-        running.sweep()
+        running.give(MORE.encode())
     assert found == [(f"0x{PORT:016x}", "0x0020", ["refused"], ["sa", "node"])]
 
 
