@@ -73,21 +73,17 @@ _serial = itertools.count()
 
 def tool(name: str) -> str:
     """Return the path of a program; an AssertionError with the install line when it is not there."""
-    path = shutil.which(name, path=_path_with_sbin())
+    # Debian keeps opensm and infiniband-diags in sbin, which is not on every user's PATH
+    path = shutil.which(name, path=os.environ.get("PATH", os.defpath) + os.pathsep + "/usr/sbin:/sbin")
     assert path, f"{name} is not installed: {INSTALL}"
     return path
-
-
-def _path_with_sbin() -> str:
-    """Return PATH with the folders where Debian keeps opensm and infiniband-diags: not every user has them there."""
-    return os.environ.get("PATH", os.defpath) + os.pathsep + "/usr/sbin:/sbin"
 
 
 def ibkeys_environment() -> dict[str, str]:
     """What ibkeys is run with: this working tree, none of the user's own options, and no site file of this machine."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("IBKEYS_") and name != "SIM_HOST"}
     fixed = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200", "IBKEYS_SITE": "none"}
-    return {**own, **fixed, "PATH": _path_with_sbin()}
+    return {**own, **fixed}
 
 
 _fork_servers: dict[Library | None, ForkServer] = {}
