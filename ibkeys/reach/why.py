@@ -253,7 +253,7 @@ def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Connectivity:
 
 
 def _without(lost: Sequence[bool], ways: Connectivity, instead: Literal[False] | None) -> Connectivity:
-    """Return *ways* with *instead* for what is open in *ways* and needs a direction that is *lost*."""
+    """Return *ways*, with *instead* for each value that needs a direction that is *lost*. A value False stays."""
     there, back = lost
     closed = (there or back, there, back)
     return Connectivity(

@@ -20,4 +20,4 @@ def test_with_allow_both_pkeys_another_membership_has_no_index_to_keep(allow_bot
     """OpenSM remembers an index of 0x0010 that the prediction does not know, and 0x8010 goes."""
     before, predicted = table(i0=0xFFFF, i5=0x8010), table(i0=0xFFFF, i5=0x0010)
     target: Any = SimpleNamespace(table=table(i0=0xFFFF, i3=0x0010), enforcement=None)
-    assert (not ExpectedPort(predicted, before, allow_both=allow_both).difference(target)) == is_right
+    assert (not ExpectedPort(predicted, before, allow_both_pkeys=allow_both).difference(target)) == is_right

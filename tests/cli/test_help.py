@@ -16,153 +16,12 @@ from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli import COMMANDS, FIRST, GROUPS, LISTED, main
 from ibkeys.cli.help.common import GENERAL, SECTIONS, by_section, section_of, short_name
 from ibkeys.cli.help.examples import EXAMPLES
+from tests.cli.commands import command_named, options_of, options_within
 from tests.cli.conftest import run
 from tests.corpus import DATA
 from tests.examples.pages import named, of_line
 
 MAN = DATA.parent.parent / "man"
-NEVER_FROM_THE_ENVIRONMENT = {
-    "--trap",
-    "--packet",
-    "--node",
-    "--hosts",
-    "--switch",
-    "--partition",
-    "--p-key",
-    "--level",
-    "--nonzero",
-    "--zero",
-    "--changed-since",
-    "--each",
-    "--fold",
-    "--look",
-    "--yes",
-    "--force",
-    "--override",
-    "--all",
-    "--trust-topology",
-    "--allow-others",
-    "--ask-unproven",
-    "--ask-unkeyed",
-    "--settle",
-    "--sudo",
-    "--script",
-    "--present",
-    "--ufm-insecure",
-    "--ufm-proxy",
-    "--exec",
-    "--via",
-    "--open-while-rotating",
-    "--unconfirmed",
-    "--rewrite",
-    "--dry-run",
-    "--report",
-    "--hash-guids",
-    "--write-loopback",
-    "--leave-open",
-    "--Lid",
-    "--Direct",
-    "--Guid",
-    "--Name",
-    "--version",
-    "--help",
-    "--new-m-key",
-    "--new-sm-key",
-    "--new-sa-key",
-    "--set-new",
-    "--try-keys",
-    "--protect",
-    "--lease",
-    "--same",
-    "--per-port",
-    "--first",
-    "--continue",
-    "--resume",
-    "--overtaken",
-    "--abort",
-    "--order",
-    "--at-once",
-    "--max-failures",
-    "--inbound",
-    "--outbound",
-    "--number",
-    "--pin",
-    "--pin-random",
-    "--out",
-    "--pkeys-of",
-    "--disconnect-unconfigured",
-    "--allow-index-moves",
-    "--allow-both-pkeys",
-    "--enforce",
-    "--sm-guid",
-    "--full",
-    "--attribute",
-    "--explain",
-    "--new-passphrase",
-    "--decrypt",
-    "--opensm-conf",
-    "--write-opensm-conf",
-    "--guid2lid",
-    "--allow-removals",
-    "--allow-break",
-    "--confirm-within",
-    "--reach",
-    "--pairs",
-    "--only",
-    "--names",
-    "--enforcement",
-    "--caps",
-    "--counters",
-    "--out-of",
-    "--ipoib",
-    "--mtu",
-    "--rate",
-    "--sl",
-    "--scope",
-    "--q-key",
-    "--defmember",
-    "--indx0",
-    "--mgid",
-    "--without-mgid",
-    "--limited",
-    "--members",
-}
-TYPED_HERE = {
-    ("partition-add", "--policy"),
-    ("partition-remove", "--policy"),
-    ("partition-delete", "--policy"),
-    ("partition-show", "--policy"),
-    ("partition-rename", "--policy"),
-    ("replace", "--policy"),
-    ("sim", "--export-keys"),
-    ("sim", "--on"),
-}
-"""Options that other commands have from the environment."""
-READ_HERE = {("sim", "--script")}
-"""Options that other commands do not have from the environment."""
-
-
-def command_named(name: str) -> click.Command:
-    command = main.get_command(click.Context(main), name)
-    assert command is not None
-    return command
-
-
-def long_name(option: click.Option) -> str:
-    return next(each for each in option.opts if each.startswith("--"))
-
-
-def options_of(name: str) -> list[click.Option]:
-    """Return the options of a command that its help has."""
-    return [param for param in command_named(name).params if isinstance(param, click.Option) and not param.hidden]
-
-
-def options_within(name: str) -> list[click.Option]:
-    """Return those of a command, and of the commands within it."""
-    command = command_named(name)
-    inner = command.commands.values() if isinstance(command, click.Group) else ()
-    params = [param for each in inner for param in each.params]
-    return options_of(name) + [param for param in params if isinstance(param, click.Option) and not param.hidden]
 
 
 @pytest.mark.parametrize("words", [(), ("-h",), ("--help",), ("help",)])
@@ -331,29 +190,6 @@ def test_summary_is_the_first_line_of_the_help(name: str) -> None:
     command = command_named(name)
     assert command.name == name
     assert (command.help or "").splitlines()[0] == COMMANDS[name].summary
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_options_are_read_from_the_environment_by_their_long_names(name: str) -> None:
-    for option in options_within(name):
-        long = long_name(option)
-        is_typed = (long in NEVER_FROM_THE_ENVIRONMENT and (name, long) not in READ_HERE) or (name, long) in TYPED_HERE
-        expected = None if is_typed else "IBKEYS_" + long[2:].replace("-", "_").upper()
-        first = option.envvar[0] if isinstance(option.envvar, list) else option.envvar
-        assert first == expected
-
-
-def test_man_page_names_the_options_that_are_read_from_the_environment() -> None:
-    options = [option for name in COMMANDS for option in options_within(name)]
-    shared = {long_name(option) for option in options if section_of(option) is not None}
-    read = {long_name(option) for option in options if option.envvar}
-    general = {"--version", "--help", "--help-all"}
-    page = (MAN / "ibkeys-options.7").read_text().replace("\\-", "-")
-    of_this_page, _, of_commands = page.partition("Of the other options of the commands")
-    typed = of_this_page.rpartition("These have to be typed")[2]
-    assert set(re.findall(r"--[\w-]+", typed)) == general | (shared - read)
-    listed = re.findall(r"--[\w-]+", of_commands.partition("All others have to be typed")[0])
-    assert listed == sorted(read - shared)
 
 
 def common_line(name: str) -> str:

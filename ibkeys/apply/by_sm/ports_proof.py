@@ -26,14 +26,14 @@ KnownIndexes = Literal["exact", "kept", "any"]
 @dataclass(frozen=True, slots=True)
 class ExpectedPort:
     """The P_Keys that are expected of a port after a step, at the indexes that ``indexes`` says are known. ``before``:
-    its table before the step; ``enforcement``: None if it is not compared; ``allow_both``: OpenSM's allow_both_pkeys,
+    its table before the step; ``enforcement``: None if it is not compared; ``allow_both_pkeys``: OpenSM's option,
     with which a membership that changes takes a new index."""
 
     entries: Entries
     before: Entries
     enforcement: Enforcement | None = None
     indexes: KnownIndexes = "kept"
-    allow_both: bool = False
+    allow_both_pkeys: bool = False
 
     def difference(self, target: PortTarget) -> str:
         """Return, in words, how a port that was read differs; "" if it does not."""
@@ -59,9 +59,9 @@ class ExpectedPort:
         return all(now.get(index) == key for index, key in self.entries.items() if self._stays(index, key))
 
     def _stays(self, index: int, key: PKey) -> bool:
-        """Return whether *key*, or without ``allow_both`` its partition, had this *index* before the step."""
+        """Return whether *key*, or without ``allow_both_pkeys`` its partition, had this *index* before the step."""
         before = self.before.get(index)
-        return before == key if self.allow_both else same_partition(before, key)
+        return before == key if self.allow_both_pkeys else same_partition(before, key)
 
 
 def has_only_default(table: Entries) -> bool:

@@ -128,8 +128,8 @@ def _ports_of_runs(database: Database, among: str) -> dict[int, _RunPorts]:
             WHERE operation {among} GROUP BY operation"""
     )
     undos = dict(database.query(f"SELECT undoes, id FROM operations WHERE undoes {among} ORDER BY id"))
-    done = database.query(f"SELECT DISTINCT operation FROM steps WHERE operation {among} AND status = 'done'")
-    proven = {operation for (operation,) in done}
+    of_done = database.query(f"SELECT DISTINCT operation FROM steps WHERE operation {among} AND status = 'done'")
+    proven = {operation for (operation,) in of_done}
     found = dict[int, _RunPorts]()
     for operation, waiting, done, undone in rows:
         found[operation] = _RunPorts(waiting, done + (undone if operation in proven else 0))
