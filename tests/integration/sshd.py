@@ -24,6 +24,9 @@ class Sshd:
     `config` is an ssh_config that knows it as ``smhost``, and as ``stranger`` without knowing its host key; there it
     also says that host keys need not be checked. ``outsider``: with a key that it does not take. *tools*: a folder
     whose programs come first over there. *own_mounts*: in a mount namespace of its own.
+
+    A login shell over there does not read this user's ~/.bashrc: bash reads it below sshd only where SHLVL is not
+    set, and such a file may start hundreds of programs (pyenv) for each connection.
     """
 
     def __init__(self, folder: Path, tools: Path | None = None, *, own_mounts: bool = False) -> None:
@@ -52,7 +55,7 @@ class Sshd:
             f"HostKey {self.folder}/host",
             f"AuthorizedKeysFile {self.folder}/authorized",
             *("PidFile none", "UsePAM no", "StrictModes no", "PasswordAuthentication no", "PermitRootLogin yes"),
-            *([f"SetEnv PATH={tools}:/usr/bin:/bin"] if tools is not None else []),
+            f"SetEnv SHLVL=2{'' if tools is None else f' PATH={tools}:/usr/bin:/bin'}",
         ]
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
 
