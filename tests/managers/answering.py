@@ -65,7 +65,8 @@ class Answering:
                     )
                     return [
                         first,
-                        *(b" %x %d %s" % (mode, uid, bytes(name).hex().encode()) for name, mode, uid in fact.parents),
+                        b" " + (bytes(fact.parents[0][0] / "file") if fact.parents else b"/").hex().encode(),
+                        *(b" %x %d" % (mode, uid) for _, mode, uid in fact.parents),
                         b".",
                     ]
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 # Answers questions about this host, one on each line of standard input, until that ends. Changes nothing.
 #
 # A question is a word, a number and an absolute path. An answer is lines that begin with a blank, then "." or, where it
-# failed, "!" and the reason. Contents, links and directories above are in hex, so that no byte of a file, and no newline
+# failed, "!" and the reason. Contents, links and the path of a file are in hex, so that no byte of a file, and no newline
 # in a name, is taken for anything else.
 LC_ALL=C TZ=UTC PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL TZ PATH
@@ -22,16 +22,18 @@ content() { # PATH LIMIT: a regular file, and one byte more than LIMIT where it 
     od -An -v -tx1 -N "$(($2 + 1))" "$1"
 }
 
-status() { # PATH: the file that it leads to, and each directory above that
+status() { # PATH: the file that it leads to, the path of that, and each directory above it, from the nearest
     stat -L -c ' %f %u %g %s %d %i %Y %Z %y|%z' "$1" || return
     real=$(readlink -f "$1")
     [ "$real" -ef "$1" ] || real=$1
+    echo " $(printf %s "$real" | od -An -v -tx1 | tr -d ' \n')"
+    set --
     while [ "$real" != / ]; do
         real=${real%/*}
         real=${real:-/}
-        facts=$(stat -L -c ' %f %u' "$real") || return
-        echo "$facts $(printf %s "$real" | od -An -v -tx1 | tr -d ' \n')"
+        set -- "$@" "$real"
     done
+    [ $# -eq 0 ] || stat -L -c ' %f %u' "$@"
 }
 
 target() { # PATH: where a symbolic link leads to

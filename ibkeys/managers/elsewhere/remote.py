@@ -73,8 +73,13 @@ class RemoteFiles(Conversation):
 
     def stat(self, path: Path) -> FileFact:
         """Return the facts of a file or directory without opening it; symbolic links are followed."""
-        first, *above = self._ask("status", path) or [""]
-        match first.split(" ", 8):
+        match self._ask("status", path):
+            case [first, real, *above]:
+                return self._fact(path, first, self._parents(real, above))
+        self.end("its answer is invalid (status of a file)")
+
+    def _fact(self, path: Path, line: str, parents: tuple[tuple[Path, int, int], ...]) -> FileFact:
+        match line.split(" ", 8):
             case [mode, uid, gid, size, device, inode, written, changed, times]:
                 fractions = [float(f"0.{each or 0}") for each in _FRACTION.findall(times)]
                 if len(fractions) != 2:
@@ -86,13 +91,24 @@ class RemoteFiles(Conversation):
                     self.number(uid),
                     self.number(gid),
                     datetime.fromtimestamp(seconds[0], UTC),
-                    tuple(map(self._parent, above)),
+                    parents,
                     seconds[0],
                     seconds[1],
                     self.number(size),
                     (self.number(device), self.number(inode)),
                 )
         self.end("its answer is invalid (status of a file)")
+
+    def _parents(self, real: str, lines: Sequence[str]) -> tuple[tuple[Path, int, int], ...]:
+        """Return path, mode and owner of each directory above a file, from the nearest. *real*: the file's path in hex;
+        *lines*: mode and owner of each."""
+        paths = Path(os.fsdecode(self.hex([real]))).parents
+        facts = [line.split(" ") for line in lines]
+        if len(facts) != len(paths) or any(len(each) != 2 for each in facts):
+            self.end("its answer is invalid (the directories above a file)")
+        return tuple(
+            (folder, self.mode(mode), self.number(uid)) for folder, (mode, uid) in zip(paths, facts, strict=True)
+        )
 
     def link(self, path: Path) -> str:
         """Return the target of a symbolic link."""
@@ -145,9 +161,3 @@ class RemoteFiles(Conversation):
             return self._ask(question, path)
         except OSError as error:
             self.end(f"its answer is invalid ({question}: {error.strerror})")
-
-    def _parent(self, line: str) -> tuple[Path, int, int]:
-        match line.split(" ", 2):
-            case [mode, uid, name]:
-                return Path(os.fsdecode(self.hex([name]))), self.mode(mode), self.number(uid)
-        self.end("its answer is invalid (a directory)")
