@@ -324,6 +324,28 @@ class Ibsim:
         documents.check(done.stdout or "")
         return done
 
+    def start_ibkeys(
+        self, *arguments: str | int | Path, before: Sequence[str] = (), first: str = ""
+    ) -> Forked | subprocess.Popen[str]:
+        """Start ``ibkeys ARGUMENTS`` on this fabric as `ibkeys` does; what it says comes through one pipe.
+
+        Where nothing stands *before* it, it is started by a fork server. *first*: Python that runs before it.
+        """
+        server = None if before else _fork_server(self.umad_library, self.environment)
+        if server is not None:
+            words = [*map(str, (self.folder / "stores", *arguments))]
+            return server.start(words, self.environment, str(self.folder), first + _MAIN)
+        python, option, code, *words = self.ibkeys_command(*arguments)
+        return subprocess.Popen(
+            [*before, *self.arguments([python, option, first + code, *words])],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
     def ibkeys_command(self, *arguments: str | int | Path) -> list[str]:
         """Return the command that `ibkeys` runs, for `arguments`."""
         return [sys.executable, "-c", _MAIN, str(self.folder / "stores"), *map(str, arguments)]

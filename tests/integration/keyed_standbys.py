@@ -92,19 +92,9 @@ class KeyedSite(KeyedPorts):
 
     def ibkeys(self, *words: str | Path, via: bool = True, timeout: float = 300) -> PortView:
         """Run a command that says yes, and do what it says is to be done."""
-        command = self.served.ibkeys_command(*(by_method(words) if via else words), "--yes", *self.words)
-        if self.systemd is not None:
-            command = self.systemd.command(command)
-        process = subprocess.Popen(
-            [*self.before, *self.served.arguments(command)],
-            cwd=self.served.folder,
-            env=self.served.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        return self.follow(process, timeout)
+        arguments = [*(by_method(words) if via else words), "--yes", *self.words]
+        first = "" if self.systemd is None else self.systemd.first
+        return self.follow(self.served.start_ibkeys(*arguments, before=self.before, first=first), timeout)
 
     def follow(self, process: subprocess.Popen[str] | Forked, timeout: float = 300) -> PortView:
         """Read what an ibkeys says that was started, and do what it says is to be done, until it has ended."""

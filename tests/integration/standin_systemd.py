@@ -69,10 +69,10 @@ class StandInSystemd:
             with suppress(ProcessLookupError):
                 os.kill(int(each.read_text()), signal.SIGKILL)
 
-    def command(self, command: list[str]) -> list[str]:
-        """Return the command of an ibkeys (``python -c PROGRAM``) that has this systemd."""
-        at = command.index("-c") + 1
-        return [*command[:at], _AS_SERVICES.format(tools=str(self._tools)) + command[at], *command[at + 1 :]]
+    @property
+    def first(self) -> str:
+        """The Python that runs before an ibkeys that has this systemd."""
+        return _AS_SERVICES.format(tools=str(self._tools))
 
     def asked(self, verb: str) -> list[str]:
         """Return the services for which systemctl was asked to do this, in order."""

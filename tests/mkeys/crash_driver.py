@@ -77,10 +77,10 @@ class Place:
 
     def check_that_no_key_is_lost(self) -> None:
         with self.store() as store:
-            for node in self.net.nodes:
-                for port in node.end_ports:
-                    known = store.all_keys().get(port.guid, [])
-                    assert not port.m_key or MKey(port.m_key) in known, f"the key of {port} is lost"
+            known = store.all_keys()
+        for node in self.net.nodes:
+            for port in node.end_ports:
+                assert not port.m_key or MKey(port.m_key) in known.get(port.guid, []), f"the key of {port} is lost"
 
     def keys(self) -> dict[int, int]:
         return {port.guid: port.m_key for node in self.net.nodes for port in node.end_ports}
