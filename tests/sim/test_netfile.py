@@ -141,6 +141,8 @@ def test_options_set_what_a_port_enables() -> None:
         ('Switch 3 "a"\n[1] "b"\n[1] "b"\n', 3, 1, "line 2"),
         ('[1] "b"\n', 1, 1, "without a node"),
         ("vendid=zzz\n", 1, 8, "not a number"),
+        ('caguid=0x2c9030.0a1060\nCa 1 "a"\n', 1, 8, "not a number"),
+        ("devid=0xg1\n", 1, 7, "not a number"),
         ("vendid 3\n", 1, 7, "'='"),
         ("devid=0x10000\n", 1, 7, "more than"),
         ("caguid=0x10000000000000000\n", 1, 8, "more than"),

@@ -7,7 +7,8 @@ from typing import Final
 
 from ibkeys.errors import FileFormatError
 
-NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
+NUMBER: Final = re.compile(r"(?:0[xX][0-9a-fA-F]+|[0-9]+)(?![\w.])")
+"""A whole number: of ``0x2c9030.0a1060``, a damaged GUID, not the part before the dot."""
 
 
 class LineCursor:
