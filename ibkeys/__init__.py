@@ -187,12 +187,15 @@ def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> No
     """Write a snapshot, from ``fabric.take_snapshot()``, to a file of mode 0600; `load` reads it.
 
     The file has fingerprints of the M_Keys or, *with_keys*, the M_Keys themselves. An existing snapshot is replaced in
-    one step. Raises StoreError if the path has another kind of file, or if the file cannot be written.
+    one step. Raises StoreError if the path has another kind of file, or if the file cannot be written; UsageError if
+    *with_keys* is neither True nor False.
     """
     from pathlib import Path
 
+    from ibkeys.arguments import flag, refuse_wrong
     from ibkeys.fabric.snapshot_file import save_snapshot
 
+    refuse_wrong({"with_keys": with_keys}, {"with_keys": flag()})
     save_snapshot(Path(path), snapshot, with_keys)
 
 

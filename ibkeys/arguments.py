@@ -1,10 +1,11 @@
-"""The names that messages use for a value: an option for a user of the command line, an argument for a script."""
+"""The arguments of scripts: the names that messages use for them, and the check of their values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
+from ibkeys.errors import UsageError
 from ibkeys.printable import calls_from_script
 
 ARGUMENTS: Final[Mapping[str, str]] = {
@@ -70,3 +71,49 @@ def given(option: str, argument: str = "") -> str:
     *argument*: by default the entry of `ARGUMENTS` for *option*.
     """
     return (argument or ARGUMENTS[option]) if calls_from_script() else option
+
+
+class ArgumentRule(NamedTuple):
+    """The rule for an argument: a function that returns whether a value is valid, and a description of valid values.
+
+    ``is_secret``: no message shows the value.
+    """
+
+    is_right: Callable[[Any], bool]
+    takes: str
+    is_secret: bool = False
+
+
+def flag() -> ArgumentRule:
+    """Return the rule for True or False: ``"no"`` and 1 are neither."""
+    return ArgumentRule(lambda value: isinstance(value, bool), "True or False")
+
+
+def number(least: int, most: int) -> ArgumentRule:
+    """Return the rule for a whole number from *least* to *most*, or None."""
+    return ArgumentRule(
+        lambda value: value is None or (type(value) is int and least <= value <= most), f"{least} to {most}"
+    )
+
+
+def key(kind: type, name: str) -> ArgumentRule:
+    """Return the rule for a key of *kind*, or its number, or None. A key of another kind would be sent to a wrong
+    receiver. *name*: the public name of *kind*."""
+    return ArgumentRule(
+        lambda value: value is None or isinstance(value, kind) or type(value) is int,
+        f"an {name} or a number",
+        is_secret=True,
+    )
+
+
+def one_of(types: tuple[type, ...], takes: str) -> ArgumentRule:
+    """Return the rule for a value of one of *types*, or None."""
+    return ArgumentRule(lambda value: value is None or isinstance(value, types), takes)
+
+
+def refuse_wrong(given: Mapping[str, object], rules: Mapping[str, ArgumentRule]) -> None:
+    """Raise UsageError for a value that does not satisfy its rule."""
+    for name, value in given.items():
+        if name in rules and not rules[name].is_right(value):
+            shown = type(value).__name__ if rules[name].is_secret else repr(value)
+            raise UsageError(f"{name}= takes {rules[name].takes}, not {shown}")

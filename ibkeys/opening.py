@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
+from ibkeys.arguments import ArgumentRule, number, one_of, refuse_wrong
 from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Timing
 from ibkeys.discovery.keyring import KeyRing
@@ -42,6 +43,18 @@ class Local:
     port: int | None = None
     at: str | int | None = None
 
+    def __post_init__(self) -> None:
+        """Check the values. Raises UsageError if one has a wrong type or is out of bounds."""
+        refuse_wrong({name: getattr(self, name) for name in _LOCAL_RULES}, _LOCAL_RULES)
+
+
+_LOCAL_RULES: Final = {
+    "ca": one_of((str,), "the name of a CA"),
+    "port": number(0, 254),
+    "at": one_of((str, int), "a NodeDescription or a GUID"),
+}
+"""The rules for the values of `Local`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stores:
@@ -58,6 +71,10 @@ class Stores:
     journal: str | Path | None = None
     passphrase: Callable[[], str] | None = None
 
+    def __post_init__(self) -> None:
+        """Check the values. Raises UsageError if one has a wrong type."""
+        refuse_wrong({name: getattr(self, name) for name in _STORE_RULES}, _STORE_RULES)
+
     def paths(self, simulated: bool = False, state: Path | None = None) -> StorePaths:
         """Return the files to use. *simulated*: whether the subnet is simulated. *state*: the file of its state."""
         return store_paths(
@@ -67,6 +84,15 @@ class Stores:
             journal=Path(self.journal) if self.journal else None,
             ask=self.passphrase,
         )
+
+
+_STORE_RULES: Final = {
+    **dict.fromkeys(("keystore", "journal"), one_of((str, Path), "the path of a file")),
+    "passphrase": ArgumentRule(
+        lambda value: value is None or callable(value), "a function that returns the passphrase", is_secret=True
+    ),
+}
+"""The rules for the values of `Stores`."""
 
 
 def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
@@ -89,6 +115,13 @@ def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
     return open_simulated(backend, local.ca, local.port, local.at, read_subnet)
 
 
+_OPEN_RULES: Final = {
+    each.__name__.lower(): one_of((each,), f"an ibkeys.{each.__name__}")
+    for each in (Local, Keys, Stores, Timing, Limits)
+}
+"""The rules for the arguments of `ibkeys.open`."""
+
+
 def open_fabric(
     backend: str | Subnet | UmadPort,
     local: Local | None,
@@ -99,7 +132,10 @@ def open_fabric(
     node_names: NodeNames | None,
 ) -> Fabric:
     """Open a fabric. The arguments and errors are those of `ibkeys.open`."""
+    refuse_wrong({"local": local, "keys": keys, "stores": stores, "timing": timing, "limits": limits}, _OPEN_RULES)
     keys, stores = keys or Keys(), stores or Stores()
+    if isinstance(backend, bytes | Path | int) or backend is None:
+        raise UsageError(f"backend= takes umad, sim:FILE, a simulated subnet or an open port, not {backend!r}")
     if hasattr(backend, "recv"):
         port = cast(UmadPort, backend)
         if local is not None:
@@ -201,7 +237,12 @@ def _warn_of_assumptions(subnet: Subnet) -> list[str]:
 
 
 def _names(names: NodeNames) -> dict[int, str]:
-    return read_node_name_map(names) if isinstance(names, str | Path) else dict(names)
+    if isinstance(names, str | Path):
+        return read_node_name_map(names)
+    for guid in names:
+        if not isinstance(guid, int):
+            raise UsageError(f"node_names= has names by node GUID, which is a number, not {guid!r}")
+    return dict(names)
 
 
 def _reload_keys(fabric: Fabric, opened_with: KeyRing, keys: Keys, paths: StorePaths, sa_keys: SaKeys | None) -> None:

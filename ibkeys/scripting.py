@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from ibkeys.errors import StoreError
+from ibkeys.errors import StoreError, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import LiveFabric as OpenFabric
 from ibkeys.keys.mkey import MKey
@@ -60,10 +60,14 @@ class Fabric(OpenFabric):
 
         *command*: the name of this change in the journal. *consent*: the interlocks that are overridden, none by
         default. *dry_run*: nothing is locked or written, and only Gets are sent. *options*: the options of this change
-        for the journal; no key may be among them.
+        for the journal; no key may be among them. Raises UsageError for a value of a wrong type.
         """
+        from ibkeys.arguments import flag, one_of, refuse_wrong
+        from ibkeys.change.consent import Consent
         from ibkeys.change.writer import ChangeWriter
 
+        rules = {"consent": one_of((Consent,), "an ibkeys.Consent"), "dry_run": flag()}
+        refuse_wrong({"consent": consent, "dry_run": dry_run}, rules)
         return ChangeRun(ChangeWriter(self, command, consent, dry_run, options))
 
     def operations(self, *, open_only: bool = False) -> tuple[Operation, ...]:
@@ -105,7 +109,9 @@ class Fabric(OpenFabric):
         Unlike a plan of `ibkeys plan`, the plan names no ``method``, because planning examines no host. `apply` only
         uses a method that the script names as ``via``, or that its ``consent`` function learned before it agreed.
         """
-        from ibkeys.automation.arguments import RULES, refuse_wrong
+        from ibkeys.arguments import refuse_wrong
+        from ibkeys.automation.arguments import RULES
+        from ibkeys.partitions.model import Policy
         from ibkeys.partitions.reader import read_policy
         from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
         from ibkeys.plan.model import PlanOptions
@@ -113,6 +119,8 @@ class Fabric(OpenFabric):
         flags = {"allow_both_pkeys": allow_both_pkeys, "disconnect_unconfigured": disconnect_unconfigured}
         refuse_wrong({"enforce": enforce, **flags}, RULES)
         read = read_policy(policy) if isinstance(policy, str | Path) else policy
+        if not isinstance(read, Policy):
+            raise UsageError(f"policy= takes a file or an ibkeys.partitions.Policy, not {type(policy).__name__}")
         read.require_accepted()
         moves = tuple(sorted({_p_key(key).partition for key in allow_index_moves}))
         options = PlanOptions(enforce, allow_both_pkeys, disconnect_unconfigured, moves)
@@ -236,8 +244,11 @@ class ChangeRun:
 
         None leaves a direction unchanged. Inbound is for packets from the attached node, outbound for packets to it.
         """
+        from ibkeys.arguments import one_of, refuse_wrong
         from ibkeys.change.enforce import plan_enforce
 
+        rule = one_of((bool,), "True, False or None")
+        refuse_wrong({"inbound": inbound, "outbound": outbound}, dict.fromkeys(("inbound", "outbound"), rule))
         return plan_enforce(self.writer, self._handle(port), inbound, outbound)
 
     def plan_clear_counters(self, ports: Iterable[Place]) -> Plan:
@@ -258,8 +269,11 @@ class ChangeRun:
         *protect*: 0 to 3; *lease*: seconds, 0 to 65535. None leaves a value unchanged. The key is in the key
         store before it is sent.
         """
+        from ibkeys.arguments import refuse_wrong
+        from ibkeys.automation.arguments import RULES
         from ibkeys.mkeys.set import plan_mkey_set
 
+        refuse_wrong({"new_key": key, "protect": protect, "lease": lease}, RULES)
         return plan_mkey_set(self.writer, self._handle(port), key, protect, lease)
 
     # --- checking and applying -----------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypedDict, get_type_hints
 
-from ibkeys.automation.arguments import RULES, ArgumentRule, refuse_unknown, refuse_wrong
+from ibkeys.arguments import ArgumentRule, refuse_wrong
+from ibkeys.automation.arguments import RULES, refuse_unknown
 from ibkeys.automation.methods import ChangeMethod, as_options
 from ibkeys.automation.result import ChangeResult, Consenting, OnProgress, Progress, Proposal
 from ibkeys.change.confirming.guardian import Guardian

@@ -9,7 +9,8 @@ from typing import Final
 
 from ibkeys.apply import carriers
 from ibkeys.apply.by_sm.course import CarrierSettings
-from ibkeys.automation.arguments import ArgumentRule, flag, refuse_wrong, seconds
+from ibkeys.arguments import ArgumentRule, flag, refuse_wrong
+from ibkeys.automation.arguments import seconds
 from ibkeys.change.runner import WAIT
 from ibkeys.errors import UsageError
 from ibkeys.managers.hosts import SmHost

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.arguments import given
+from ibkeys.arguments import flag, given, one_of, refuse_wrong
 from ibkeys.errors import Refused, UsageError
 from ibkeys.port_text import PortText
 from ibkeys.similar_names import did_you_mean_any
@@ -46,13 +46,15 @@ INTERLOCKS: Final = {
 @dataclass(frozen=True, slots=True)
 class Consent:
     """The agreement that the user gave beforehand. ``force`` covers active-sm and nothing else; every other interlock
-    needs its name in ``overrides``. Raises UsageError for a name that is not an interlock.
+    needs its name in ``overrides``. Raises UsageError for a name that is not an interlock, and for a value of a wrong
+    type.
     """
 
     force: bool = False
     overrides: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        refuse_wrong({"force": self.force, "overrides": self.overrides}, _RULES)
         unknown = sorted(self.overrides - INTERLOCKS.keys())
         if unknown:
             near = did_you_mean_any(unknown, INTERLOCKS) or f"; choose from {', '.join(INTERLOCKS)}"
@@ -66,6 +68,10 @@ class Consent:
     def covers(self, interlock: str) -> bool:
         """Return whether the user has overridden *interlock*."""
         return interlock in self.overridden
+
+
+_RULES: Final = {"force": flag(), "overrides": one_of((frozenset, set), "a set of names of interlocks")}
+"""The rules for the values of `Consent`."""
 
 
 @dataclass(frozen=True, slots=True)

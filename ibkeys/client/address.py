@@ -131,10 +131,12 @@ def as_address(address: AddressLike) -> Address:
     """
     if address is None:
         return LOCAL
-    if isinstance(address, int):
+    if isinstance(address, Address):
+        return address
+    if isinstance(address, int) and not isinstance(address, bool):
         return LidAddress(address)
     if not isinstance(address, str):
-        return address
+        raise AddressError(f"an address is a text, or a LID as a number, not {address!r}")
     if address == "0" or ("," in address and "[" not in address):
         return parse_route(address)
     if guids.is_spelled_as_guid(address):

@@ -50,8 +50,13 @@ class Limits:
 
     def __post_init__(self) -> None:
         for each in dataclasses.fields(self):
-            if getattr(self, each.name) <= 0:
-                raise UsageError(f"limit {_option_name(each.name)}={getattr(self, each.name)}: it must be above 0")
+            value = getattr(self, each.name)
+            if type(value) is not int and not (each.type == "float" and type(value) is float):
+                raise UsageError(
+                    f"limit {_option_name(each.name)}={value!r}: it must be a number, of times also a fraction"
+                )
+            if not value > 0:  # nan is not either
+                raise UsageError(f"limit {_option_name(each.name)}={value}: it must be above 0")
         if self.hops > MAX_HOPS:
             raise UsageError(f"limit hops={self.hops}: a directed route has at most {MAX_HOPS} hops")
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from ibkeys.arguments import given
+from ibkeys.arguments import given, key, number, refuse_wrong
 from ibkeys.client.gmp import GmpPath, gmp_path
 from ibkeys.client.in_flight import GRACE
 from ibkeys.client.limits import Limits
@@ -29,7 +29,7 @@ from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, Tr
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import ClassPortInfo
-from ibkeys.mad.const import Method, MgmtClass, SaStatus, describe_status, method_name
+from ibkeys.mad.const import MAX_UNICAST_LID, Method, MgmtClass, SaStatus, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.inform import ALL_TRAPS, InformInfo
 from ibkeys.mad.records import MCMemberRecord, SaRecord, query_of
@@ -39,6 +39,12 @@ from ibkeys.printable import counted
 from ibkeys.umad.port import ETIMEDOUT, Incoming, UmadPort
 
 R = TypeVar("R", bound=SaRecord)
+
+_RULES: Final = {
+    "sm_key": key(SMKey, "ibkeys.SMKey"),
+    "sm_lid": number(1, MAX_UNICAST_LID),
+    "pkey_index": number(0, 0xFFFF),
+}
 
 PROGRESS_TIMEOUT: Final = 10.0
 """Seconds without a new segment after which a transfer is given up and the query is sent again. The kernel of a live
@@ -81,6 +87,11 @@ class _Answer:
 
 class _Stalled(TransferFailed):
     """A transfer that was given up because no new segment came for `PROGRESS_TIMEOUT`."""
+
+
+def check_access(sm_key: SMKey | int | None, sm_lid: int | None, pkey_index: int | None) -> None:
+    """Check what a script gives to reach the SA. Raises UsageError if a value has a wrong type or is out of bounds."""
+    refuse_wrong({"sm_key": sm_key, "sm_lid": sm_lid, "pkey_index": pkey_index}, _RULES)
 
 
 @dataclass(eq=False, repr=False)

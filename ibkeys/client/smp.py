@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ibkeys.arguments import ArgumentRule, refuse_wrong
 from ibkeys.client.address import DirectedAddress, LidAddress
 from ibkeys.client.in_flight import MAX_WINDOW
 from ibkeys.client.limits import NORMAL_LIMITS, Limits
@@ -40,6 +41,8 @@ _OK_OF_SMP: Final = frozenset({_OK, b"\x80\0"})
 UNAWAITED_AT_ONCE: Final = 64
 """The most SMPs that `SmpClient.send_unawaited` passes to the port in one batch."""
 UNAWAITED_PER_SECOND: Final = 8000
+_LONGEST: Final = 0xFFFFFFFF // 1000
+"""The longest timeout in seconds: a MAD has it in milliseconds, in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,27 @@ class Timing:
 
     ``timeout``: seconds for each attempt. ``retries``: attempts of a Get after the first; a Set has one attempt
     (`ibkeys.change.engine` decides when it may be sent again). ``outstanding``: the most SMPs in flight; None: the
-    default, which adapts itself.
+    default, which adapts itself. Raises UsageError for a value with which nothing would be sent.
     """
 
     timeout: float = 1.0
     retries: int = 2
     outstanding: int | None = None
+
+    def __post_init__(self) -> None:
+        refuse_wrong({name: getattr(self, name) for name in _RULES}, _RULES)
+
+
+_RULES: Final = {
+    "timeout": ArgumentRule(
+        lambda value: type(value) in (int, float) and 0 < value <= _LONGEST, f"seconds above 0, at most {_LONGEST}"
+    ),
+    "retries": ArgumentRule(lambda value: type(value) is int and value >= 0, "a whole number from 0"),
+    "outstanding": ArgumentRule(
+        lambda value: value is None or (type(value) is int and value >= 1), "a whole number from 1"
+    ),
+}
+"""The rules for the values of `Timing`."""
 
 
 class SmpClient:

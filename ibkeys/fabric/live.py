@@ -20,7 +20,7 @@ from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Route, SmpClient, Task, Timing
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.own_port import check_own_port, explain_own_error
-from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
+from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
 from ibkeys.keys.mkey import MKey
@@ -143,10 +143,12 @@ class LiveFabric(OpenPort):
 
         *sm_key*: SM_Key to show (OpenSM's sa_key), none by default; *sm_lid*: LID of the SA, by default the local
         port's MasterSMLID; *pkey_index*: place in the local P_Key table, by default that of the default partition.
+        Raises UsageError for a value of a wrong type or out of bounds.
         """
-        from ibkeys.client.sa import SaClient
+        from ibkeys.client.sa import SaClient, check_access
         from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 
+        check_access(sm_key, sm_lid, pkey_index)
         key = SMKey(sm_key) if isinstance(sm_key, int) else sm_key or NO_SM_KEY
         return SaClient(self.umad, self.client.timing, key, sm_lid, pkey_index, self.client.limits)
 
@@ -235,6 +237,8 @@ class LiveFabric(OpenPort):
         address), NoReply, MadStatusError, SendRefused, and MKeyNeeded (the local port shows that the subnet is
         protected by keys that are not known).
         """
+        if portnum is not None and type(portnum) is not int:
+            raise UsageError(f"portnum= takes the number of a port, not {portnum!r}")
         wanted = as_address(address)
         if isinstance(wanted, GuidAddress | NameAddress):
             return self.handle(find_port(self._topology(), wanted, portnum))

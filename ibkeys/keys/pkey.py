@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any, Final, Literal, Self, get_args
 
@@ -43,7 +44,7 @@ class PKey(int):
         """Raises EncodeError for a value outside 0..0xffff."""
         if not 0 <= value <= 0xFFFF:
             raise EncodeError(f"P_Key {hex(value)} does not fit 16 bits")
-        return super().__new__(cls, value)
+        return super().__new__(cls, operator.index(value))  # a fraction, which int() would cut, is a TypeError
 
     @classmethod
     def parse(cls, text: str) -> Self:

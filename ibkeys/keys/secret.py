@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import ClassVar, Self
 
 from ibkeys.errors import EncodeError
@@ -22,7 +23,7 @@ class Secret64:
         """Raises EncodeError for a value outside 64 bits; the message does not show it."""
         if not 0 <= value < 1 << 64:
             raise EncodeError(f"{self.name} does not fit 64 bits (value not shown)")
-        self.__value = value
+        self.__value = operator.index(value)  # a fraction is a TypeError
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ibkeys.arguments import flag, key, one_of, refuse_wrong
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.store.private_files import is_there
@@ -29,6 +30,12 @@ class SaAccess:
     sm_lid: int | None = None
     pkey_index: int | None = None
 
+    def __post_init__(self) -> None:
+        """Check the values. Raises UsageError if one has a wrong type or is out of bounds."""
+        from ibkeys.client.sa import check_access
+
+        check_access(self.sm_key, self.sm_lid, self.pkey_index)
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
@@ -47,6 +54,19 @@ class Keys:
     trust_topology: bool = False
     ask_unproven: bool = False
     from_sa: SaAccess | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values. Raises UsageError if one has a wrong type."""
+        refuse_wrong({name: getattr(self, name) for name in _RULES}, _RULES)
+
+
+_RULES: Final = {
+    **dict.fromkeys(("m_key", "default"), key(MKey, "ibkeys.MKey")),
+    "security_keys": one_of((str, Path), "the path of a directory"),
+    **dict.fromkeys(("trust_topology", "ask_unproven"), flag()),
+    "from_sa": one_of((SaAccess,), "an ibkeys.SaAccess"),
+}
+"""The rules for the values of `Keys`."""
 
 
 def load_ring(keys: Keys, stores: StorePaths) -> tuple[KeyRing, list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ibkeys
-from ibkeys.errors import UsageError
+from ibkeys.errors import AddressError, UsageError
 from tests.automation.scripts import HOSTS, Site, site
 
 
@@ -158,3 +158,82 @@ def test_a_ufm_whose_certificate_is_not_checked_is_warned_of_and_so_is_an_open_k
     assert [text.split(": ")[0] for text in warnings] == [str(key), "verifies=False"]
     with pytest.raises(UsageError, match=r"private_key=: .*cannot be read"):
         ibkeys.ThroughUFM(certificate="client.pem", private_key="/nowhere").open("https://ufm", warnings.append)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        *((lambda value=value: ibkeys.Keys(m_key=value), "m_key= takes") for value in ("0x1", True, 1.0)),
+        (lambda: ibkeys.Keys(m_key=ibkeys.SMKey(1)), "m_key= takes an ibkeys.MKey or a number, not SMKey"),
+        (lambda: ibkeys.Keys(default="0x1"), "default= takes an ibkeys.MKey or a number, not str"),
+        (lambda: ibkeys.Keys(trust_topology="no"), "trust_topology= takes True or False, not 'no'"),
+        (lambda: ibkeys.Keys(ask_unproven=0), "ask_unproven= takes"),
+        (lambda: ibkeys.Keys(security_keys=5), "security_keys= takes"),
+        (lambda: ibkeys.Keys(from_sa=5), "from_sa= takes"),
+        (lambda: ibkeys.SaAccess(ibkeys.MKey(1)), "sm_key= takes an ibkeys.SMKey or a number, not MKey"),
+        (lambda: ibkeys.SaAccess("0x1"), "sm_key= takes an ibkeys.SMKey or a number, not str"),
+        *((lambda lid=lid: ibkeys.SaAccess(1, lid), "sm_lid= takes 1 to 49151") for lid in (0, -1, 0xC000, 99999, "1")),
+        *((lambda at=at: ibkeys.SaAccess(1, None, at), "pkey_index= takes 0 to 65535") for at in (-1, 65536, "0")),
+        *((lambda value=value: ibkeys.Timing(value), "timeout= takes") for value in (0, -1, float("nan"), 1e9, "1")),
+        *((lambda value=value: ibkeys.Timing(retries=value), "retries= takes") for value in (-1, 1.5, None, "1")),
+        *((lambda value=value: ibkeys.Timing(outstanding=value), "outstanding= takes") for value in (0, -1, "8", 1.5)),
+        *((lambda value=value: ibkeys.Limits(nodes=value), "limit nodes=") for value in (1.5, "5", True, None)),
+        (lambda: ibkeys.Limits(time=float("nan")), "limit time=nan: it must be above 0"),
+        (lambda: ibkeys.Local(port="1"), "port= takes"),
+        (lambda: ibkeys.Local(at=1.5), "at= takes"),
+        (lambda: ibkeys.Stores(keystore=5), "keystore= takes"),
+        (lambda: ibkeys.Stores(passphrase="a secret"), "passphrase= takes a function that .*, not str"),
+        (lambda: ibkeys.Consent(force="no"), "force= takes True or False, not 'no'"),
+        (lambda: ibkeys.Consent(overrides="stale"), "overrides= takes a set of names of interlocks, not 'stale'"),
+        *(
+            (lambda name=name: ibkeys.open("sim:", **{name: {}}), f"{name}= takes an ibkeys")
+            for name in ("local", "keys", "stores", "timing", "limits")
+        ),
+        (lambda: ibkeys.open("sim:", node_names={"0x1": "a"}), "node_names= has names by node GUID"),
+        *((lambda value=value: ibkeys.open(value), "backend= takes umad") for value in (5, None, b"sim:")),
+    ],
+)
+def test_a_wrong_value_for_an_open_fabric_is_an_error(make: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        make()
+
+
+def test_a_wrong_value_for_one_port_is_an_error(two: Site, tmp_path: Path) -> None:
+    wrong: Any
+    with two.fabric() as fabric:
+        for wrong in ({"sm_lid": 99999}, {"sm_key": ibkeys.MKey(1)}, {"pkey_index": -1}):
+            with pytest.raises(UsageError, match="= takes"):
+                fabric.sa(**wrong)
+        for wrong in (1.5, b"1", True, [0, 1]):
+            with pytest.raises(AddressError, match="an address is a text"):
+                fabric.find_port(wrong)
+        for wrong in ("1", 1.5, True):
+            with pytest.raises(UsageError, match="portnum= takes"):
+                fabric.find_port(None, wrong)
+        for wrong in (5, None, b"policy"):
+            with pytest.raises(UsageError, match="policy= takes"):
+                fabric.plan(wrong)
+        for wrong in ({"dry_run": None}, {"dry_run": "no"}, {"consent": True}):
+            with pytest.raises(UsageError, match="= takes"):
+                fabric.change("script", **wrong)
+        own = fabric.find_port()
+        with fabric.change("script") as change:
+            for wrong in ("off", 0, 1):
+                with pytest.raises(UsageError, match="inbound= takes True, False or None"):
+                    change.plan_set_enforcement(own, inbound=wrong)
+            for wrong in ({"key": ibkeys.SMKey(1)}, {"key": 1}, {"protect": "2"}, {"lease": 1.5}):
+                with pytest.raises(UsageError, match="= takes"):
+                    change.plan_set_m_key(own, **wrong)
+        wrong = "no"
+        with pytest.raises(UsageError, match="with_keys= takes"):
+            ibkeys.save(fabric.take_snapshot(), tmp_path / "snapshot.db", with_keys=wrong)
+    assert not (tmp_path / "snapshot.db").exists()
+    assert untouched(two)
+
+
+@pytest.mark.parametrize("make", [ibkeys.PKey, ibkeys.MKey, ibkeys.SMKey])
+def test_a_key_is_no_fraction_and_no_text(make: Any) -> None:
+    for wrong in (1.5, 1.0, "0x1"):
+        with pytest.raises(TypeError) as raised:
+            make(wrong)
+        assert "0x1" not in str(raised.value)
