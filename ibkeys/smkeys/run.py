@@ -25,6 +25,7 @@ from ibkeys.keys.smkey import SMKey
 from ibkeys.managers.files.journaled import remove_left_overs
 from ibkeys.managers.files.listeners import remove_others_rights
 from ibkeys.managers.opensm.edit import NewValue
+from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.managers.site import RunningOpensm
 from ibkeys.printable import named
 from ibkeys.smkeys.key_holders import SmKeyKind, keys_in
@@ -221,7 +222,16 @@ class SmKeyRun:
         if not isinstance(rollback[0].last_look, KeyCheck):
             raise error  # no file had new keys
         state = "every file has its former keys again"
+        if without := self._files_without_lines():
+            state += f"; {named(without)} had no line for them, so a running OpenSM may keep the new keys: restart it"
         raise Incomplete(f"{error}").going_on(state, rollback[0].last_look.wrong) from error
+
+    def _files_without_lines(self) -> list[str]:
+        """Return the names of the restored files that have no line for a changed key. A running OpenSM that read the
+        new key keeps it then, because a SIGHUP changes only options that have a line (a running OpenSM, observed)."""
+        return [
+            each.file.name for each in self._files.placed if not {*self.new} <= read_options(each.former).values.keys()
+        ]
 
     def _advise(self) -> str:
         """Return, in words, the next command: it finishes the change. If another program or administrator has set other
