@@ -1,7 +1,7 @@
 """Files of OpenSMs on all machines that are replaced together: all new ones are written first, beside the old ones.
 
-Then each is put in place within a short time. If a later step fails, those that are in place get their former bytes
-back (`FormerStagedFiles`).
+Then each is put in place within a short time. If a later step fails, those that are in place are restored
+(`FormerStagedFiles`).
 """
 
 from __future__ import annotations
@@ -91,11 +91,15 @@ class StagedFiles(OpensmFiles):
             )
 
 
+Restoration = Sequence[tuple[PlacedFile, bytes]]
+"""The files that are restored, and the bytes that each of them gets."""
+
+
 @dataclass(slots=True)
-class FormerStagedFiles(StepKind[None], Proof[AnyObservation]):
-    """The rollback of ``staged`` files: those in place get their former bytes, and their OpenSMs are signalled. An
-    error with one file does not stop the others. Neither the user nor a changed subnet manager stops it, because there
-    is no better state to restore. ``look``: reads once, to prove the rollback, as in `Proof`."""
+class FormerStagedFiles(StepKind[Restoration], Proof[AnyObservation]):
+    """The rollback of ``staged`` files: those in place are restored, and their OpenSMs are signalled. An error with one
+    file does not stop the others. Neither the user nor a changed subnet manager stops it, because there is no better
+    state to restore. ``look``: reads once, to prove the rollback, as in `Proof`."""
 
     may_signal_again = False
 
@@ -104,16 +108,17 @@ class FormerStagedFiles(StepKind[None], Proof[AnyObservation]):
     _problems: list[str] = field(default_factory=list)
     _restored: list[OpensmFile] = field(default_factory=list)
 
-    def write(self, contents: None, operation: RunningOperation) -> list[FileEntry]:
-        """Restore the former bytes of each file, and record that in its entry."""
-        for each in reversed(self.staged.placed):
+    def write(self, contents: Restoration, operation: RunningOperation) -> list[FileEntry]:
+        """Restore each file, and record that in its entry. A file that has its former bytes was never replaced, and
+        stays."""
+        for each, restored in contents:
             try:
                 file = each.file
                 file.seen = file.machine.look(file.path)
                 if file.seen.data == each.former:
                     each.entry.failed()
                 elif file.seen.data == each.after:
-                    file.restore(operation, each.former, each.entry, self.staged.journal_contents_of(file))
+                    file.restore(operation, restored, each.entry, self.staged.journal_contents_of(file))
                 else:
                     raise FileChanged(
                         f"{file.name}: another user or program changed it in the meantime; it is left unchanged"

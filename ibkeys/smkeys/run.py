@@ -17,18 +17,18 @@ from ibkeys.change.course import Course, EndedStep
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.next_commands import close_command
 from ibkeys.change.runner import WAIT, Runner, Step, Verdict
-from ibkeys.change.staged_files import FormerStagedFiles, StagedFiles
+from ibkeys.change.staged_files import FormerStagedFiles, PlacedFile, StagedFiles
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Incomplete, StoreError
 from ibkeys.keys.smkey import SMKey
 from ibkeys.managers.files.journaled import remove_left_overs
 from ibkeys.managers.files.listeners import remove_others_rights
-from ibkeys.managers.opensm.edit import NewValue
+from ibkeys.managers.opensm.edit import NewValue, with_options
 from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.managers.site import RunningOpensm
 from ibkeys.printable import named
-from ibkeys.smkeys.key_holders import SmKeyKind, keys_in
+from ibkeys.smkeys.key_holders import DEFAULT, KINDS, SmKeyKind, keys_in
 from ibkeys.smkeys.overtaken import files_with_foreign_keys, store_found_keys
 from ibkeys.smkeys.proof import KeyCheck, SmKeyProof
 from ibkeys.smkeys.recorded_changes import KEPT_KEYS, finish_command
@@ -164,7 +164,8 @@ class SmKeyRun:
             return None
         self.settings.say("restoring the former keys")
         former = FormerStagedFiles(self._files, self._check_former)
-        return Step(name, former, None, former, judge=lambda found: Verdict(not found.wrong))
+        restored = [(each, _restored(each)) for each in reversed(self._files.placed)]
+        return Step(name, former, restored, former, judge=lambda found: Verdict(not found.wrong))
 
     def _judge(self, found: KeyCheck) -> Verdict:
         """Return the verdict that the step is proven. Raises Incomplete unless the new keys are in force, the SA
@@ -222,16 +223,9 @@ class SmKeyRun:
         if not isinstance(rollback[0].last_look, KeyCheck):
             raise error  # no file had new keys
         state = "every file has its former keys again"
-        if without := self._files_without_lines():
-            state += f"; {named(without)} had no line for them, so a running OpenSM may keep the new keys: restart it"
+        if with_new_lines := [each.file.name for each in self._files.placed if _restored(each) != each.former]:
+            state += f"; {named(with_new_lines)} got lines with OpenSM's default keys, because there were none before"
         raise Incomplete(f"{error}").going_on(state, rollback[0].last_look.wrong) from error
-
-    def _files_without_lines(self) -> list[str]:
-        """Return the names of the restored files that have no line for a changed key. A running OpenSM that read the
-        new key keeps it then, because a SIGHUP changes only options that have a line (a running OpenSM, observed)."""
-        return [
-            each.file.name for each in self._files.placed if not {*self.new} <= read_options(each.former).values.keys()
-        ]
 
     def _advise(self) -> str:
         """Return, in words, the next command: it finishes the change. If another program or administrator has set other
@@ -266,3 +260,11 @@ class SmKeyRun:
         if not new:
             return "no file has the new keys yet"
         return f"the new keys are in {named(new)}" + (f", and not in {named(former)}" if former else "")
+
+
+def _restored(placed: PlacedFile) -> bytes:
+    """Return the contents of a file after the rollback: its former bytes, and a line with OpenSM's default for each key
+    that had no line. OpenSM keeps the new key in force otherwise, because a SIGHUP changes only options that have a
+    line. Source: opensm osm_subnet.c; a running OpenSM, observed."""
+    lines = read_options(placed.former).values
+    return with_options(placed.former, {kind: DEFAULT for kind in KINDS if kind not in lines})

@@ -18,6 +18,7 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.keystore.sm_keys import SmKeys, StoredSmKey
 from tests.corpus import DATA
+from tests.integration import opensms
 from tests.integration.crashes import every_point, run_to_a_point
 from tests.integration.hosted import RunningOpensm, left_over, opensm, running_until_the_end
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
@@ -30,6 +31,7 @@ from tests.sample import SOAK
 
 OPTIONS = "sweep_interval 0\nsminfo_polling_timeout 1000\npolling_retry_number 5\n"
 PARTS = 8
+DEFAULT_LINES = "sm_key 0x0000000000000001\nsa_key 0x0000000000000001\n"
 
 
 @pytest.fixture
@@ -147,11 +149,34 @@ def test_an_options_file_that_was_not_there_at_the_start_is_not_relied_on(
     if appears:
         assert done.returncode == 3
         assert "every file has its former keys again" in done.stderr
-        assert running.conf.read_text() == OPTIONS
+        assert running.conf.read_text() == OPTIONS + DEFAULT_LINES
         assert current(served.folder / "stores") == {}
     else:
         assert done.returncode == 4
         assert "OpenSM reads only a file that exists when it starts" in done.stderr
+
+
+def test_an_opensm_that_took_the_new_keys_has_the_default_again_after_a_rollback(
+    served: Subnet, stack: ExitStack
+) -> None:
+    """OpenSM changes only options that have a line: with its former bytes it would keep the new keys."""
+    master, standby = start(served, stack, 2)
+    standby.process.kill()
+    standby.process.wait(RUN_TIMEOUT)
+    standby.conf.unlink()
+    deaf, log = opensms.start(served, standby.words, standby.cache, standby.node)
+    stack.callback(log.close)
+    stack.callback(deaf.wait, RUN_TIMEOUT)
+    stack.callback(deaf.kill)
+    log.wait("ENTERING SM STANDBY STATE")
+    standby.conf.write_text(OPTIONS)
+    former = master.conf.read_text()
+    done = rotate(served, "--wait", 1, "-t", 200, "--retries", 0)
+    assert done.returncode == 3
+    assert "every file has its former keys again" in done.stderr
+    assert master.conf.read_text() == former + DEFAULT_LINES
+    assert takes_the_default(served)
+    assert "ENTERING SM MASTER STATE" not in "".join(log.lines)
 
 
 def test_through_ssh(served: Subnet, stack: ExitStack, tmp_path: Path) -> None:

@@ -34,11 +34,12 @@ from ibkeys.managers.instance import read_instance
 from ibkeys.managers.machines.machine import TakenLock
 from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.command_line import read_command_line
+from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.managers.report import HostReport
 from ibkeys.managers.site import ReachedHost
 from ibkeys.sim.nodes import SimNode
-from ibkeys.smkeys.key_holders import SmKeyKind, keys_in
+from ibkeys.smkeys.key_holders import DEFAULT, SmKeyKind, keys_in
 from ibkeys.smkeys.planning import KeyChange, plan_change
 from ibkeys.smkeys.recorded_changes import COMMAND
 from ibkeys.smkeys.run import SmKeySettings
@@ -73,6 +74,7 @@ class Host:
     is_cut: bool = False
     is_layered: bool = False
     runs: bool = True
+    sa_key: int = DEFAULT.reveal()
 
     def __post_init__(self) -> None:
         self.conf = self.folder / "opensm.conf"
@@ -90,11 +92,14 @@ class Host:
         return keys_in(self.conf.read_bytes())
 
     def read(self) -> None:
-        """Read the options file, as OpenSM does when it gets a signal."""
+        """Read the options file, as OpenSM does when it gets a signal: an option without a line keeps its value."""
         sm = self.node.sm
         assert sm is not None
-        sm.sm_key = self.keys["sm_key"].reveal()
-        self.sa_key = self.keys["sa_key"].reveal()
+        has_line = read_options(self.conf.read_bytes()).values
+        if "sm_key" in has_line:
+            sm.sm_key = self.keys["sm_key"].reveal()
+        if "sa_key" in has_line:
+            self.sa_key = self.keys["sa_key"].reveal()
         self.site.settle()
 
     @property

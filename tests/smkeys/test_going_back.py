@@ -10,7 +10,7 @@ from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused, I
 from ibkeys.keys.smkey import SMKey
 from ibkeys.store.journal import RunningOperation
 from tests.smkeys.madeup import POLLING, MadeUpSite
-from tests.smkeys.outcomes import assert_back, assert_done, state_of
+from tests.smkeys.outcomes import DEFAULT_LINES, assert_back, assert_done, state_of
 
 Patch = pytest.MonkeyPatch
 
@@ -87,13 +87,28 @@ def test_where_the_journal_cannot_be_written_it_is_not_said_that_the_former_keys
     assert_done(three)
 
 
-def test_an_opensm_that_does_not_read_its_file_lets_all_go_back(three: MadeUpSite, monkeypatch: Patch) -> None:
-    for deaf, words in ((0, "node01"), (2, "node06")):
-        three.hosts[deaf].is_deaf = True
-        with pytest.raises(Incomplete, match=f"{words}.*every file has its former keys again; .*had no line for them"):
-            three.run(monkeypatch)
-        three.hosts[deaf].is_deaf = False
-        assert_back(three)
+@pytest.mark.parametrize(("deaf", "name"), [(0, "node01"), (2, "node06")])
+def test_an_opensm_that_does_not_read_its_file_lets_all_go_back(
+    three: MadeUpSite, monkeypatch: Patch, deaf: int, name: str
+) -> None:
+    three.hosts[deaf].is_deaf = True
+    with pytest.raises(Incomplete, match=f"{name}.*every file has its former keys again; .*none before"):
+        three.run(monkeypatch)
+    three.hosts[deaf].is_deaf = False
+    assert_back(three)
+    assert all(conf.endswith(DEFAULT_LINES) for conf in three.confs())
+
+
+def test_a_file_with_lines_for_both_keys_gets_its_former_bytes(three: MadeUpSite, monkeypatch: Patch) -> None:
+    for host in three.hosts:
+        host.conf.write_bytes(b"sa_key 0x7\n" + host.conf.read_bytes() + b"sm_key 0x1 # ours\n")
+        host.read()
+    former = three.confs()
+    three.before_each = failing_at("signal node01", FileError("no room"))
+    with pytest.raises(Incomplete, match=r"every file has its former keys again$"):
+        three.run(monkeypatch)
+    assert three.confs() == former
+    assert {(host.node.sm.sm_key, host.sa_key) for host in three.hosts if host.node.sm} == {(1, 7)}
 
 
 def test_an_sa_that_still_takes_the_former_key_lets_all_go_back(three: MadeUpSite, monkeypatch: Patch) -> None:
