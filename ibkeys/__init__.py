@@ -176,7 +176,7 @@ def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFa
 
     Reading a value that was not recorded raises NotRecorded. ``warnings`` of the result: facts that the user should
     know about the file. Raises StoreError if the file is missing, damaged, no snapshot, or of a later version;
-    FileFormatError for a mistake in *node_names*.
+    FileFormatError for a mistake in *node_names*; UsageError for an argument of a wrong type.
     """
     from ibkeys.opening import load_recorded
 
@@ -187,16 +187,16 @@ def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> No
     """Write a snapshot, from ``fabric.take_snapshot()``, to a file of mode 0600; `load` reads it.
 
     The file has fingerprints of the M_Keys or, *with_keys*, the M_Keys themselves. An existing snapshot is replaced in
-    one step. Raises StoreError if the path has another kind of file, or if the file cannot be written; UsageError if
-    *with_keys* is neither True nor False.
+    one step. Raises StoreError if the path has another kind of file, or if the file cannot be written; UsageError for
+    an argument of a wrong type.
     """
-    from pathlib import Path
-
-    from ibkeys.arguments import flag, refuse_wrong
+    from ibkeys.arguments import file_path, flag, refuse_wrong, require
+    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.snapshot_file import save_snapshot
 
+    require("snapshot", snapshot, Snapshot, "an ibkeys.Snapshot")
     refuse_wrong({"with_keys": with_keys}, {"with_keys": flag()})
-    save_snapshot(Path(path), snapshot, with_keys)
+    save_snapshot(file_path("path", path), snapshot, with_keys)
 
 
 def operations(stores: Stores | None = None, *, open_only: bool = False) -> tuple[Operation, ...]:
@@ -204,9 +204,12 @@ def operations(stores: Stores | None = None, *, open_only: bool = False) -> tupl
 
     *stores*: names the file of the journal, by default the user's own. Scripts read no site file, so a journal that a
     site file names is not used. *open_only*: return only unfinished operations. Needs neither fabric nor key store. If
-    the journal does not exist, there are no operations. Raises StoreError if it cannot be read.
+    the journal does not exist, there are no operations. Raises StoreError if it cannot be read; UsageError for an
+    argument of a wrong type.
     """
+    from ibkeys.arguments import require
     from ibkeys.automation.operations import operations_in
     from ibkeys.opening import Stores as Given
 
+    require("stores", stores, (Given, type(None)), "an ibkeys.Stores")
     return operations_in((stores or Given()).paths(), open_only=open_only)

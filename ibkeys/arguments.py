@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ibkeys.errors import UsageError
@@ -109,6 +111,27 @@ def key(kind: type, name: str) -> ArgumentRule:
 def one_of(types: tuple[type, ...], takes: str) -> ArgumentRule:
     """Return the rule for a value of one of *types*, or None."""
     return ArgumentRule(lambda value: value is None or isinstance(value, types), takes)
+
+
+def is_function(value: object) -> bool:
+    """Return whether *value* can be called and is no class: a class makes an object of whatever it is called with."""
+    return callable(value) and not isinstance(value, type)
+
+
+PROGRESS: Final = ArgumentRule(lambda value: value is None or is_function(value), "a function")
+"""The rule for a function that is called with the progress, or None."""
+
+
+def require(name: str, value: object, types: type | tuple[type, ...], takes: str) -> None:
+    """Raise UsageError unless *value*, the argument *name*, is of one of *types*. *takes*: a description of these."""
+    if not isinstance(value, types):
+        raise UsageError(f"{name}= takes {takes}, not {type(value).__name__}")
+
+
+def file_path(name: str, value: str | os.PathLike[str]) -> Path:
+    """Return the path that *value*, the argument *name*, gives. Raises UsageError for any other value."""
+    require(name, value, (str, os.PathLike), "the path of a file")
+    return Path(value)
 
 
 def refuse_wrong(given: Mapping[str, object], rules: Mapping[str, ArgumentRule]) -> None:

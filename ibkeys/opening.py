@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from ibkeys.arguments import ArgumentRule, number, one_of, refuse_wrong
+from ibkeys.arguments import ArgumentRule, file_path, number, one_of, refuse_wrong, require
 from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Timing
 from ibkeys.discovery.keyring import KeyRing
@@ -101,6 +101,7 @@ def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
     *backend*: as for `ibkeys.open`; ``sim:FILE`` takes any file that `ibkeys.replica.sources.read_subnet` reads.
     Raises TransportError, UsageError, FileFormatError, AddressError, StoreError.
     """
+    refuse_wrong({"local": local}, _OPEN_RULES)
     local = local or Local()
     if backend == "umad":
         from ibkeys.umad.libibumad import open_port
@@ -109,6 +110,8 @@ def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
     from ibkeys.umad.simulated import open_simulated, port_on
 
     if not isinstance(backend, str):
+        if not hasattr(backend, "nodes"):
+            raise UsageError(f"backend= takes umad, sim:FILE, a simulated subnet or an open port, not {backend!r}")
         return port_on(backend, local.ca, local.port, local.at)
     from ibkeys.replica.sources import read_subnet
 
@@ -134,8 +137,6 @@ def open_fabric(
     """Open a fabric. The arguments and errors are those of `ibkeys.open`."""
     refuse_wrong({"local": local, "keys": keys, "stores": stores, "timing": timing, "limits": limits}, _OPEN_RULES)
     keys, stores = keys or Keys(), stores or Stores()
-    if isinstance(backend, bytes | Path | int) or backend is None:
-        raise UsageError(f"backend= takes umad, sim:FILE, a simulated subnet or an open port, not {backend!r}")
     if hasattr(backend, "recv"):
         port = cast(UmadPort, backend)
         if local is not None:
@@ -239,6 +240,7 @@ def _warn_of_assumptions(subnet: Subnet) -> list[str]:
 def _names(names: NodeNames) -> dict[int, str]:
     if isinstance(names, str | Path):
         return read_node_name_map(names)
+    require("node_names", names, Mapping, "names by node GUID, or the path of a file")
     for guid in names:
         if not isinstance(guid, int):
             raise UsageError(f"node_names= has names by node GUID, which is a number, not {guid!r}")
@@ -306,7 +308,9 @@ def load_recorded(path: str | Path, node_names: NodeNames | None = None) -> Reco
             warnings.append(f"{error}; without it M_Keys of this snapshot are not compared with other files")
             return None
 
-    recorded = RecordedFabric(load_snapshot(Path(path), own_fingerprints), _names(node_names) if node_names else {})
+    recorded = RecordedFabric(
+        load_snapshot(file_path("path", path), own_fingerprints), _names(node_names) if node_names else {}
+    )
     recorded.warnings = warnings + _warn_of_import(recorded.snapshot)
     return recorded
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from ibkeys.errors import StoreError, UsageError
+from ibkeys.arguments import require
+from ibkeys.errors import StoreError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import LiveFabric as OpenFabric
 from ibkeys.keys.mkey import MKey
@@ -42,10 +43,12 @@ class Fabric(OpenFabric):
         yet; without a secret, fingerprints can be compared within this snapshot only. *progress*: called with the
         numbers of nodes and ports that were found so far. Raises the errors of `sweep`.
         """
+        from ibkeys.arguments import flag, refuse_wrong
         from ibkeys.fabric.snapshot import take_snapshot
         from ibkeys.keys.fingerprint import Fingerprints
         from ibkeys.store.fingerprint import load_fingerprints
 
+        refuse_wrong({"make_secret": make_secret}, {"make_secret": flag()})
         try:
             fingerprints = load_fingerprints(self.stores.fingerprints, make_secret)
         except StoreError as error:
@@ -119,10 +122,9 @@ class Fabric(OpenFabric):
         flags = {"allow_both_pkeys": allow_both_pkeys, "disconnect_unconfigured": disconnect_unconfigured}
         refuse_wrong({"enforce": enforce, **flags}, RULES)
         read = read_policy(policy) if isinstance(policy, str | Path) else policy
-        if not isinstance(read, Policy):
-            raise UsageError(f"policy= takes a file or an ibkeys.partitions.Policy, not {type(policy).__name__}")
+        require("policy", read, Policy, "a file or an ibkeys.partitions.Policy")
         read.require_accepted()
-        moves = tuple(sorted({_p_key(key).partition for key in allow_index_moves}))
+        moves = tuple(sorted({key.partition for key in _p_keys("allow_index_moves", allow_index_moves)}))
         options = PlanOptions(enforce, allow_both_pkeys, disconnect_unconfigured, moves)
         return plan_of_sweep(read, *sweep_for_plan(self, read, progress), options)
 
@@ -222,13 +224,15 @@ class ChangeRun:
         """
         from ibkeys.change.pkeys import plan_add
 
-        return plan_add(self.writer, self._handle(port), [_p_key(key) for key in keys])
+        return plan_add(self.writer, self._handle(port), _p_keys("keys", keys))
 
     def plan_set_p_keys(self, port: Place, entries: Mapping[int, PKey | int]) -> Plan:
         """Return a plan, for `apply`, that writes P_Keys by index. *entries*: P_Keys by index; 0 empties an entry."""
         from ibkeys.change.pkeys import plan_set
 
-        return plan_set(self.writer, self._handle(port), {index: _p_key(key) for index, key in entries.items()})
+        require("entries", entries, Mapping, "P_Keys by index")
+        keys = _p_keys("entries", entries.values())
+        return plan_set(self.writer, self._handle(port), dict(zip(entries, keys, strict=True)))
 
     def plan_remove_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
         """Return a plan, for `apply`, that empties each entry that holds one of *keys*.
@@ -237,7 +241,7 @@ class ChangeRun:
         """
         from ibkeys.change.pkeys import plan_remove
 
-        return plan_remove(self.writer, self._handle(port), [_p_key(key) for key in keys])
+        return plan_remove(self.writer, self._handle(port), _p_keys("keys", keys))
 
     def plan_set_enforcement(self, port: Place, *, inbound: bool | None = None, outbound: bool | None = None) -> Plan:
         """Return a plan, for `apply`, that switches partition enforcement of an external port of a switch.
@@ -259,6 +263,7 @@ class ChangeRun:
         """
         from ibkeys.change.counters import plan_clear
 
+        require("ports", ports, Iterable, "several ports")
         return plan_clear(self.writer, [self._handle(port) for port in ports])
 
     def plan_set_m_key(
@@ -279,15 +284,23 @@ class ChangeRun:
     # --- checking and applying -----------------------------------------------------------------------------------
 
     def refusals(self, plan: Plan) -> list[Objection]:
-        """Return the interlocks that would refuse *plan*: it triggers them, and the consent does not override them."""
+        """Return the interlocks that would refuse *plan*: it triggers them, and the consent does not override them.
+
+        Raises UsageError for anything but a `Plan`.
+        """
+        from ibkeys.change.plan import Plan
+
+        require("plan", plan, Plan, "an ibkeys.Plan, the result of a plan_ method")
         return self.writer.not_overridden(plan)
 
     def apply(self, plan: Plan) -> bool:
         """Make the change: store the old values in the journal, set the new ones, and read them back.
 
         Return whether anything was changed. Nothing is changed in a dry run, or if the ports have the values already.
-        Raises Refused for an interlock (in a dry run too), NotStored, NoReply, MadStatusError, SendRefused, StoreError.
+        Raises Refused for an interlock (in a dry run too), NotStored, NoReply, MadStatusError, SendRefused, StoreError,
+        and UsageError as `refusals`.
         """
+        self.refusals(plan)
         self.writer.check(plan)
         if self.dry_run or not plan.pending:
             plan.close_if_complete(self.writer)
@@ -296,8 +309,15 @@ class ChangeRun:
         return True
 
     def _handle(self, port: Place) -> PortHandle:
+        require("port", port, (PortHandle, Port), "a port of this run's sweep, or the result of find_port")
         return port if isinstance(port, PortHandle) else self.fabric.handle(port)
 
 
-def _p_key(key: PKey | int) -> PKey:
-    return key if isinstance(key, PKey) else PKey(key)
+def _p_keys(name: str, keys: Iterable[PKey | int]) -> list[PKey]:
+    """Return the P_Keys of the argument *name*. Raises UsageError for another value, EncodeError for a number that is
+    no P_Key."""
+    require(name, keys, Iterable, "several P_Keys")
+    given = list(keys)
+    for key in given:
+        require(name, key, (PKey, int), "P_Keys or numbers")
+    return [PKey(key) for key in given]

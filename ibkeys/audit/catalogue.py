@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Final
 
+from ibkeys.arguments import require
 from ibkeys.audit.findings import GROUPS
 from ibkeys.audit.rule import Rule
 from ibkeys.audit.rules import cabling as hy_cabling
@@ -47,6 +48,7 @@ def find_rule(text: str) -> Rule | None:
 
 def rule_named(text: str) -> Rule:
     """Return the rule with the id *text*, in upper or lower case. Raises UsageError with similar ids, or with all."""
+    require("text", text, str, "the id of a rule")
     rule = find_rule(text)
     if rule is None:
         near = did_you_mean(text, _BY_ID) or f"; choose from {', '.join(_BY_ID)}"

@@ -10,6 +10,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from ibkeys import arguments
+from ibkeys.arguments import ArgumentRule, refuse_wrong
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.grouping import grouped
 from ibkeys.keys.mkey import MKey
@@ -49,6 +51,20 @@ class Thresholds:
     lease_limit: int = 3600
     sweep_interval: int | None = None
     fill: float = 0.9
+
+    def __post_init__(self) -> None:
+        """Check the values. Raises UsageError if one has a wrong type or is out of bounds."""
+        refuse_wrong({name: getattr(self, name) for name in _THRESHOLD_RULES}, _THRESHOLD_RULES)
+
+
+_THRESHOLD_RULES: Final = {
+    **dict.fromkeys(
+        ("max_share", "lease_limit"), ArgumentRule(lambda value: type(value) is int and value >= 0, "a number from 0")
+    ),
+    "sweep_interval": arguments.number(0, 0xFFFF),
+    "fill": ArgumentRule(lambda value: type(value) in (int, float) and 0 <= value <= 1, "a share, 0 to 1"),
+}
+"""The rules for the values of `Thresholds`."""
 
 
 @dataclass(frozen=True, slots=True)

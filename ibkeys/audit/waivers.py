@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys import files
+from ibkeys.arguments import file_path
 from ibkeys.audit.catalogue import find_rule
 from ibkeys.audit.rule import RuleFinding
 from ibkeys.errors import FileFormatError
@@ -149,7 +150,7 @@ def read_waivers(path: str | Path, today: date) -> Waivers:
 
     Raises FileFormatError for a file that is not TOML, and StoreError for one that cannot be read.
     """
-    path = Path(path)
+    path = file_path("path", path)
     try:
         text = files.read_text(path, files.LIST)
         if _DEEP_NAME.search(text):

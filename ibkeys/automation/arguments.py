@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, get_args
 
-from ibkeys.arguments import ArgumentRule, flag, number
+from ibkeys.arguments import PROGRESS, ArgumentRule, flag, is_function, number
 from ibkeys.change.consent import Consent
 from ibkeys.keys.mkey import MKey
 from ibkeys.plan.model import Enforce
@@ -13,10 +13,6 @@ from ibkeys.similar_names import did_you_mean
 
 LONGEST: Final = 86_400
 """The longest time in seconds that a script may wait, as for the options of the commands."""
-
-
-def _is_callable(value: object) -> bool:
-    return callable(value) and not isinstance(value, type)  # a class makes an object of whatever it is called with
 
 
 def seconds() -> ArgumentRule:
@@ -29,10 +25,10 @@ def seconds() -> ArgumentRule:
 
 RULES: Final[Mapping[str, ArgumentRule]] = {
     "consent": ArgumentRule(
-        lambda value: value is None or isinstance(value, Consent) or _is_callable(value),
+        lambda value: value is None or isinstance(value, Consent) or is_function(value),
         "an ibkeys.Consent, or a function that returns one",
     ),
-    "progress": ArgumentRule(lambda value: value is None or _is_callable(value), "a function"),
+    "progress": PROGRESS,
     "confirm_within": number(1, LONGEST),
     "first": number(1, 1_000_000),
     "new_key": ArgumentRule(lambda value: value is None or isinstance(value, MKey), "an ibkeys.MKey", is_secret=True),

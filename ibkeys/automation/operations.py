@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from ibkeys.apply.apply import Permissions
+from ibkeys.arguments import flag, refuse_wrong
 from ibkeys.automation.confirming import Confirmed, confirm_operation
 from ibkeys.automation.files import finish_files, take_back_files
 from ibkeys.automation.m_keys import resume_keys, undo_keys
@@ -168,8 +169,9 @@ def _as_begun(asked: ChangeArguments, run: MKeyRun | None) -> str:
 def operations_in(stores: StorePaths, *, open_only: bool = False) -> tuple[Operation, ...]:
     """Return the operations of a journal, the oldest first. *open_only*: only unfinished ones.
 
-    Raises StoreError. If the journal does not exist, there are none.
+    Raises StoreError, and UsageError for a wrong *open_only*. If the journal does not exist, there are none.
     """
+    refuse_wrong({"open_only": open_only}, {"open_only": flag()})
     with Journal.read(stores.journal) as journal:
         found = [
             Operation(

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ibkeys import files
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.carriers import CarrierChoice, carrier_for
 from ibkeys.apply.confirm import add_confirmation, rollback_arguments, start_guardian
 from ibkeys.apply.undo import plan_undo
+from ibkeys.arguments import require
 from ibkeys.automation.making import ChangeArguments, PreparedChange, make_change
 from ibkeys.automation.methods import carrier_via, wait_of
 from ibkeys.automation.result import ChangeResult, PortOutcome, outcomes
@@ -22,7 +22,6 @@ from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.method import MethodChoice
 from ibkeys.change.wanted import PlannedChange, planned_changes
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.errors import UsageError
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
 
@@ -91,8 +90,8 @@ def apply_policy_plan(
     """Apply a plan, or the file of one. Raises the errors of `plan_apply`, FileFormatError and UsageError for a
     file."""
     via = carrier_choice(asked, permissions.breaks)
-    with files.os_errors_as(UsageError, str(plan) if isinstance(plan, str | Path) else "plan"):
-        document = plan if isinstance(plan, PartitionPlan) else read_plan(Path(plan))
+    require("plan", plan, (PartitionPlan, str, Path), "an ibkeys.PartitionPlan or the path of its file")
+    document = plan if isinstance(plan, PartitionPlan) else read_plan(plan)
 
     def prepare(writer: ChangeWriter, hooks: ApplyHooks) -> ApplyPlan:
         carrier = carrier_for(writer, via, document)

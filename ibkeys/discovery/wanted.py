@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+from ibkeys.arguments import PROGRESS, flag, one_of, refuse_wrong
 
 Routes = Literal["none", "where checked", "all"]
 """The forwarding tables that a sweep reads: none; all of them if a port on a link between switches checks P_Keys, or
@@ -24,6 +26,22 @@ class Wanted:
     guid_info: bool = False
     sm_info: bool = False
     link_downed: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the values. Raises UsageError if one is neither True nor False."""
+        refuse_wrong({name: getattr(self, name) for name in _RULES}, _RULES)
+
+
+_RULES: Final = dict.fromkeys(("p_keys", "guid_info", "sm_info", "link_downed"), flag())
+"""The rules for the values of `Wanted`."""
+_SWEEP_RULES: Final = {"progress": PROGRESS, "wanted": one_of((Wanted,), "an ibkeys.Wanted")}
+"""The rules for the arguments of a sweep."""
+
+
+def wanted_of(p_keys: bool, progress: OnFound | None, wanted: Wanted | None) -> Wanted:
+    """Return the attributes that a sweep with these arguments reads. Raises UsageError for a wrong value."""
+    refuse_wrong({"progress": progress, "wanted": wanted}, _SWEEP_RULES)
+    return wanted or Wanted(p_keys=p_keys)
 
 
 EVERYTHING = Wanted(p_keys=True, guid_info=True, sm_info=True)

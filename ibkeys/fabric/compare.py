@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
+from ibkeys.arguments import require
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
@@ -126,7 +127,12 @@ class Comparison:
 
 
 def compare(a: Snapshot, b: Snapshot) -> Comparison:
-    """Return the changes from *a* to *b*. A value that could not be read in one of them is unknown, never a change."""
+    """Return the changes from *a* to *b*. A value that could not be read in one of them is unknown, never a change.
+
+    Raises UsageError if one is no snapshot.
+    """
+    for name, each in (("a", a), ("b", b)):
+        require(name, each, Snapshot, "an ibkeys.Snapshot, the result of take_snapshot()")
     numbers = key_numbers(a, b)
     result = Comparison(keys_comparable=numbers is not None)
     before = nodes_of(a.fabric)

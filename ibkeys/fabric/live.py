@@ -83,13 +83,13 @@ class LiveFabric(OpenPort):
         """Sweep the whole fabric: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
 
         *wanted* names all attributes to read, in place of *p_keys*. Raises TransportError; NoReply or SendRefused when
-        the local port cannot be read; MKeyNeeded when it shows that the subnet is protected by keys that are not known.
-        Every other failure is in ``Topology.troubles``.
+        the local port cannot be read; MKeyNeeded when it shows that the subnet is protected by keys that are not known;
+        UsageError for an argument of a wrong type. Every other failure is in ``Topology.troubles``.
         """
         from ibkeys.discovery.discover import discover
-        from ibkeys.discovery.wanted import Wanted
+        from ibkeys.discovery.wanted import wanted_of
 
-        wanted = wanted or Wanted(p_keys=p_keys)
+        wanted = wanted_of(p_keys, progress, wanted)
         before = dict(self.client.statistics.by_attribute)
         found = discover(self.client, self.ring, wanted, progress, self.node_names)
         if self.routes != "none":

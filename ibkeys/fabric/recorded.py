@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ibkeys.arguments import number, refuse_wrong
 from ibkeys.classkeys.asking import PortQuestion
 from ibkeys.classkeys.reading import ClassKeyReading, NotAsked
 from ibkeys.client.address import AddressLike, as_address
 from ibkeys.closing import Closing
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
 from ibkeys.discovery.tables import unread_aliases
-from ibkeys.discovery.wanted import OnFound, Wanted
+from ibkeys.discovery.wanted import OnFound, Wanted, wanted_of
 from ibkeys.errors import NotRecorded
 from ibkeys.fabric.readable_port import ReadablePort
 from ibkeys.fabric.snapshot import Snapshot
@@ -51,7 +52,7 @@ class RecordedFabric(Closing):
     def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Return the recorded fabric, with only those troubles whose attribute such a sweep reads."""
         fabric = self.snapshot.fabric
-        wanted = wanted or Wanted(p_keys=p_keys)
+        wanted = wanted_of(p_keys, progress, wanted)
         not_asked = {attribute for attribute, name in _IF_WANTED.items() if not getattr(wanted, name)}
         troubles = [each for each in fabric.troubles if each.attribute not in not_asked]
         return Topology(fabric.nodes, troubles, list(fabric.notes))
@@ -71,6 +72,7 @@ class RecordedFabric(Closing):
 
     def find_port(self, address: AddressLike = None, portnum: int | None = None) -> RecordedPort:
         """Return one recorded port. Raises AddressError, UsageError, Unreachable, ImpossibleValue."""
+        refuse_wrong({"portnum": portnum}, {"portnum": number(0, 254)})
         return self.handle(find_port(self.snapshot.fabric, as_address(address), portnum))
 
     def handle(self, port: Port) -> RecordedPort:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, cast
 
+from ibkeys.arguments import flag, refuse_wrong, require
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
 from ibkeys.partitions.model import (
     DEFAULT_NAME,
@@ -109,9 +110,12 @@ def resolve(
     so every port is a full member of the default partition. *sm_port_guid*: the port GUID of the subnet manager; with
     None, ``SELF`` names no port. *allow_both*: OpenSM's allow_both_pkeys; without it ``both`` means full.
 
-    Raises FileFormatError for a policy that OpenSM would refuse. With *emulate_fallback* nothing is raised, and the
-    result is that of OpenSM: every port is a full member of the default partition.
+    Raises FileFormatError for a policy that OpenSM would refuse. With *emulate_fallback* this is not raised, and the
+    result is that of OpenSM: every port is a full member of the default partition. Raises UsageError for an argument of
+    a wrong type.
     """
+    require("policy", policy, (Policy, type(None)), "an ibkeys.partitions.Policy")
+    refuse_wrong({"allow_both": allow_both, "emulate_fallback": emulate_fallback}, _RULES)
     memberships = _Memberships({port.guid: port.kind for port in ports}, sm_port_guid, allow_both)
     if policy is not None and not emulate_fallback:
         policy.require_accepted()
@@ -130,6 +134,10 @@ def resolve(
     memberships.full, memberships.limited = {}, {}
     memberships.add(DEFAULT_PARTITION, memberships.everybody, "full", indx0=False)
     return memberships.result(None)
+
+
+_RULES: Final = dict.fromkeys(("allow_both", "emulate_fallback"), flag())
+"""The rules for the arguments of `resolve`."""
 
 
 class _Memberships:

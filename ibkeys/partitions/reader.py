@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
+from ibkeys.arguments import file_path, require
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.flags import membership_of, read_flag, similar_word_hint
@@ -54,7 +55,9 @@ _KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_
 
 
 def read_policy(path: str | Path) -> Policy:
-    """Return the policy in a file, with the problems of its text. Raises FileFormatError if the file cannot be read."""
+    """Return the policy in a file, with the problems of its text. Raises FileFormatError if the file cannot be read,
+    UsageError if *path* is none."""
+    path = file_path("path", path)
     with files.os_errors_as(partial(FileFormatError, path=str(path)), "the policy cannot be read"):
         data = files.read_bytes(path, files.LARGE)
     return parse_policy(data, str(path))
@@ -64,8 +67,9 @@ def parse_policy(text: str | bytes, path: str = "<text>", known: Mapping[int, st
     """Return the policy in *text*, with the problems of the text. *path*: the name of the file in messages.
 
     *known*: the names, by number, of the partitions that a running OpenSM has when it reads the text. They decide the
-    numbers that it picks. None for an OpenSM that was just started.
+    numbers that it picks. None for an OpenSM that was just started. Raises UsageError for an argument of a wrong type.
     """
+    require("text", text, (str, bytes), "the text of a policy")
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     reader = _Reader(known or {})
     reader.read(data)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys import files, jsonfile
+from ibkeys.arguments import file_path, require
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
@@ -65,9 +66,10 @@ def dumps(plan: PartitionPlan) -> str:
 def write_plan(plan: PartitionPlan, path: str | Path) -> None:
     """Write the plan document to *path* atomically. If *path* is the user's own symbolic link, its target is replaced.
 
-    Raises OSError; UsageError as `check_place` does.
+    Raises OSError; UsageError as `check_place` does, and for an argument of a wrong type.
     """
-    place = check_place(Path(path))
+    require("plan", plan, PartitionPlan, "an ibkeys.PartitionPlan")
+    place = check_place(file_path("path", path))
     mask = os.umask(0o077)
     os.umask(mask)
     try:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
 from ibkeys import files, jsonfile
+from ibkeys.arguments import file_path
 from ibkeys.change.method import MethodName
 from ibkeys.change.wanted import EnforcementChange, TableChange
-from ibkeys.errors import EncodeError, FileFormatError
+from ibkeys.errors import EncodeError, FileFormatError, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.const import NODE_TYPE_NAMES
 from ibkeys.plan.digest import plan_digest
@@ -53,8 +54,11 @@ T = TypeVar("T")
 
 def read_plan(path: str | Path) -> PartitionPlan:
     """Return the plan in the file *path*. Raises FileFormatError, also for a file that was edited or has no digest;
-    OSError."""
-    return _read(files.read_bytes(path, files.LARGE), str(path), bound=True)
+    UsageError for one that cannot be read."""
+    place = file_path("path", path)
+    with files.os_errors_as(UsageError, str(place)):
+        data = files.read_bytes(place, files.LARGE)
+    return _read(data, str(place), bound=True)
 
 
 def loads(text: str, name: str = "", bound: bool = True) -> PartitionPlan:

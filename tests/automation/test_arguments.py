@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +238,155 @@ def test_a_key_is_no_fraction_and_no_text(make: Any) -> None:
         with pytest.raises(TypeError) as raised:
             make(wrong)
         assert "0x1" not in str(raised.value)
+
+
+@pytest.mark.parametrize("wrong", [5, None, b"a", [1]])
+def test_a_wrong_file_is_an_error(two: Site, tmp_path: Path, wrong: Any) -> None:
+    with two.fabric() as fabric:
+        snapshot, plan = fabric.take_snapshot(), fabric.plan(two.policy(HOSTS[1]))
+        for name, use in (
+            ("path", lambda: ibkeys.load(wrong)),
+            ("path", lambda: ibkeys.save(snapshot, wrong)),
+            ("snapshot", lambda: ibkeys.save(wrong, tmp_path / "snapshot.db")),
+            ("path", lambda: ibkeys.write_plan(plan, wrong)),
+            ("plan", lambda: ibkeys.write_plan(wrong, tmp_path / "plan.json")),
+            ("path", lambda: ibkeys.read_plan(wrong)),
+            ("plan", lambda: fabric.apply(wrong)),
+            ("path", lambda: ibkeys.partitions.read_policy(wrong)),
+            ("path", lambda: ibkeys.audit.read_waivers(wrong, date(2030, 1, 1))),
+        ):
+            with pytest.raises(UsageError, match=f"^{name}= takes "):
+                use()
+    assert {path.name for path in tmp_path.iterdir()}.isdisjoint({"snapshot.db", "plan.json"})
+
+
+def test_a_plan_that_cannot_be_read_is_one_error(two: Site, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.json"
+    with two.fabric() as fabric:
+        for read in (ibkeys.read_plan, fabric.apply):
+            with pytest.raises(UsageError, match=r"missing\.json: No such file"):
+                read(missing)
+
+
+def test_a_wrong_value_for_a_sweep_is_an_error(two: Site, tmp_path: Path) -> None:
+    """``p_keys="no"`` would read every P_Key table."""
+    wrong: Any
+    with two.fabric() as fabric:
+        ibkeys.save(fabric.take_snapshot(), tmp_path / "snapshot.db")
+        for source in (fabric, ibkeys.load(tmp_path / "snapshot.db")):
+            for wrong in ({"p_keys": "no"}, {"p_keys": 1}, {"progress": 5}, {"wanted": "x"}):
+                with pytest.raises(UsageError, match="= takes"):
+                    source.sweep(**wrong)
+            for wrong in ("1", 1.5, True):
+                with pytest.raises(UsageError, match="portnum= takes"):
+                    source.find_port(None, wrong)
+        wrong = "no"
+        for use in (
+            lambda: fabric.take_snapshot(make_secret=wrong),
+            lambda: fabric.operations(open_only=wrong),
+            lambda: ibkeys.operations(wrong),
+            lambda: ibkeys.Wanted(guid_info=wrong),
+            lambda: ibkeys.load(tmp_path / "snapshot.db", node_names=5),  # type: ignore[arg-type]
+            lambda: ibkeys.open_port("sim:", wrong),
+        ):
+            with pytest.raises(UsageError, match="= takes"):
+                use()
+
+
+def test_a_wrong_value_for_a_plan_is_an_error(two: Site) -> None:
+    wrong: Any
+    with two.fabric() as fabric:
+        policy = two.policy(HOSTS[1])
+        for wrong in (["0x1"], [None], [1.5], 5, "0x1", ibkeys.PKey(1)):
+            with pytest.raises(UsageError, match="allow_index_moves= takes"):
+                fabric.plan(policy, allow_index_moves=wrong)
+        own, partition_plan = fabric.find_port(), fabric.plan(policy)
+        with fabric.change("script") as change:
+            for wrong in (["0x1"], 0x8001, "0x8001"):
+                for plan in (change.plan_add_p_keys, change.plan_remove_p_keys):
+                    with pytest.raises(UsageError, match="keys= takes"):
+                        plan(own, wrong)
+            for wrong in ({1: "0x1"}, [0x8001]):
+                with pytest.raises(UsageError, match="entries= takes"):
+                    change.plan_set_p_keys(own, wrong)
+            for wrong in ("node14", 14):
+                with pytest.raises(UsageError, match="port= takes"):
+                    change.plan_add_p_keys(wrong, [0x8001])
+            wrong = own
+            with pytest.raises(UsageError, match="ports= takes"):
+                change.plan_clear_counters(wrong)
+            wrong = partition_plan
+            with pytest.raises(UsageError, match="plan= takes"):
+                change.apply(wrong)
+    assert untouched(two)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"rules": value} for value in (5, ["PK001"], "PK001")),
+        *({name: 5} for name in ("policy", "baseline", "waivers", "thresholds")),
+    ],
+)
+def test_a_wrong_value_for_an_audit_is_an_error(two: Site, given: Any) -> None:
+    with two.fabric() as fabric, pytest.raises(UsageError, match=f"{next(iter(given))}= takes"):
+        ibkeys.audit.run(fabric, **given)
+
+
+def test_a_source_is_a_fabric_and_a_comparison_has_snapshots(two: Site) -> None:
+    wrong: Any = "snapshot.db"
+    with pytest.raises(UsageError, match=r"source= takes an open fabric or the result of ibkeys\.load, not str"):
+        ibkeys.audit.run(wrong)
+    with two.fabric() as fabric:
+        snapshot, wrong = fabric.take_snapshot(), fabric
+        with pytest.raises(UsageError, match=r"a= takes an ibkeys\.Snapshot"):
+            ibkeys.compare(wrong, snapshot)
+        with pytest.raises(UsageError, match=r"b= takes an ibkeys\.Snapshot"):
+            ibkeys.compare(snapshot, wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "given"),
+    [
+        *((ibkeys.audit.Thresholds, given) for given in ({"max_share": "1"}, {"lease_limit": None}, {"fill": 2})),
+        *(
+            (ibkeys.mkeys.RecoveryOptions, given)
+            for given in (
+                {"set_new": "no"},
+                {"new_key": 0x9C4E21D7B05A63F8},
+                {"protect": "2"},
+                {"lease": 1.5},
+                {"try_keys": (0x9C4E21D7B05A63F8,)},
+                {"try_keys": ibkeys.MKey(1)},
+                {"tries": "8"},
+                {"wait": "5"},
+                {"names": ["a"]},
+            )
+        ),
+    ],
+)
+def test_a_wrong_value_of_options_is_refused_when_they_are_made(make: Any, given: Any) -> None:
+    with pytest.raises(UsageError, match=f"{next(iter(given))}= takes") as error:
+        make(**given)
+    assert "9c4e" not in str(error.value).lower()
+    assert str(0x9C4E21D7B05A63F8) not in str(error.value)
+
+
+def test_a_wrong_value_for_a_policy_is_an_error(two: Site) -> None:
+    wrong: Any = 5
+    policy = ibkeys.partitions.parse_policy("X=0x10 : ALL ;\n")
+    with two.fabric() as fabric:
+        found, key = fabric.sweep(), ibkeys.PKey(0x8010)
+        port = next(found.end_ports())
+        for name, use in (
+            ("text", lambda: ibkeys.partitions.parse_policy(wrong)),
+            ("policy", lambda: ibkeys.partitions.resolve(wrong, [], None)),
+            ("allow_both", lambda: ibkeys.partitions.resolve(policy, [], None, wrong)),
+            ("policy", lambda: ibkeys.partitions.add_member(wrong, found, port, key)),
+            ("found", lambda: ibkeys.partitions.add_member(policy, wrong, port, key)),
+            ("port", lambda: ibkeys.partitions.add_member(policy, found, wrong, key)),
+            ("key", lambda: ibkeys.partitions.add_member(policy, found, port, wrong)),
+            ("writer", lambda: ibkeys.mkeys.plan_recovery(wrong)),
+        ):
+            with pytest.raises(UsageError, match=f"^{name}= takes "):
+                use()

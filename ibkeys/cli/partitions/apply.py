@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import end_overtaken, require_typed_method, writer_of
 from ibkeys.cli.guarding import command_for_child, discard_typed, hand_over, wait_for_enter
@@ -132,13 +131,6 @@ class ApplyRequest:
         return shlex.join([*words, *(word for word, given in permitted.items() if given)])
 
 
-def _read(path: Path) -> PartitionPlan:
-    from ibkeys.plan.document_reader import read_plan
-
-    with files.os_errors_as(UsageError, str(path)):
-        return read_plan(path)
-
-
 def end_record(request: ApplyRequest) -> int:
     """Close an earlier apply, and return the exit code.
 
@@ -170,10 +162,11 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.apply.confirm import add_confirmation
     from ibkeys.change.interrupts import Interrupts
+    from ibkeys.plan.document_reader import read_plan
 
     command_options = request.command_options
     where, consent = command_options.where, command_options.consent
-    partition_plan = _read(request.path) if request.path is not None else request.plan
+    partition_plan = read_plan(request.path) if request.path is not None else request.plan
     awaits_confirmation = confirm_within is not None and not consent.dry_run
     guardian = _guardian(request, confirm_within) if confirm_within is not None and awaits_confirmation else None
     try:

@@ -220,9 +220,9 @@ def _read_change(words: Sequence[str], command_options: _RehearseOptions) -> byt
         raise UsageError(f"{words[0]} is none of the commands that can be rehearsed: {', '.join(COMMANDS)}")
     if not words:
         require_file(str(path), "--policy takes a file that your OpenSM can read, not the partitions of a UFM")
+    if words:
+        read_plan(path)
     with files.os_errors_as(UsageError, str(path)):
-        if words:
-            read_plan(path)
         return files.read_bytes(path, files.LARGE)
 
 

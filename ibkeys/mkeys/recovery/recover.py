@@ -15,10 +15,11 @@ reached only through them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from ibkeys.arguments import require
 from ibkeys.change.consent import Objection
 from ibkeys.change.images import image_of
 from ibkeys.change.interlocks.m_keys import objections_to_leases_under_sm
@@ -187,8 +188,11 @@ def plan_recovery(
     """Survey the subnet for ports whose M_Key is not known, and return the recovery of their keys.
 
     *links*: the known links, as in `ibkeys.mkeys.recovery.routes`; None: those of the key ring. Sends only Gets, to a
-    silent port only one. Raises TransportError, StoreError.
+    silent port only one. Raises TransportError, StoreError; UsageError for an argument of a wrong type.
     """
+    require("writer", writer, ChangeWriter, "the writer of a ChangeRun")
+    require("links", links, (Mapping, type(None)), "links by port")
+    require("options", options, (RecoveryOptions, type(None)), "an ibkeys.mkeys.RecoveryOptions")
     recovery = Recovery(writer, writer.fabric.ring.neighbors if links is None else links, options or RecoveryOptions())
     recovery.survey()
     return recovery

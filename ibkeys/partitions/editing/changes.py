@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ibkeys.arguments import require
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.editing.adding import append_definition, append_items, change_memberships
@@ -156,8 +157,12 @@ def add_member(policy: Policy, found: Topology, port: Port, key: PKey) -> Policy
     A P_Key such as 0x8010 makes the port a full member, and 0x0010 a limited one. A partition that does not exist is
     made. Comments, order and every other byte of the text stay. *found*: the sweep with all ports, whose kinds decide
     what keywords mean. Raises FileFormatError for a policy that OpenSM would refuse, UsageError if other memberships
-    would change too.
+    would change too or an argument has a wrong type.
     """
+    require("policy", policy, Policy, "an ibkeys.partitions.Policy")
+    require("found", found, Topology, "an ibkeys.Topology, the result of sweep()")
+    require("port", port, Port, "an ibkeys.Port")
+    require("key", key, PKey, "an ibkeys.PKey")
     kinds = {each.guid: each.kind for each in end_ports_of(found.end_ports())}
     known_ports = KnownPorts({port.guid: port.node.description or ""}, kinds)
     rule = MemberRule("GUID", port.guid, "full" if key.is_full else "limited")
