@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.host.replacing.conversions import NO_BYTES
+from ibkeys.managers.opensm.references import key_references
 from ibkeys.store.journal import FileImage, Journal, Stage
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.origin import this_process
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 
@@ -199,14 +202,19 @@ def test_files_of_an_operation_are_shown_by_their_sizes(cli: Cli, tmp_path: Path
     with Journal(journal) as stored, stored.operation("apply") as operation:
         operation.record_file(FileImage("/etc/opensm/partitions.conf", b"secret tenants", None)).done()
         operation.record_file(FileImage("/etc/x", None, b"abc", host="sm-2"))
+        recorded = key_references(KeyStore(None)).record(b"m_key 0x83f1c05e9a2d7b46\n")
+        operation.record_file(FileImage("/etc/opensm.conf", recorded, NO_BYTES)).done()
     shown = cli("journal", 1, "--journal", journal).out
     assert "file /etc/opensm/partitions.conf: 14 bytes -> no file\n" in shown
     assert "file /etc/x on sm-2: no file -> 3 bytes (pending)\n" in shown
+    assert "file /etc/opensm.conf: 25 bytes -> a file of keys\n" in shown  # not the size of the reference to the key
     assert "tenants" not in shown
     assert cli("journal", 1, "--journal", journal, "-f", "json").json["files"][1] == {
         "host": "sm-2", "path": "/etc/x", "status": "pending", "bytes_before": None, "bytes_after": 3,
         "mode_before": None, "mode_after": None,
     }  # fmt: skip
+    assert cli("journal", 1, "--journal", journal, "-f", "json").json["files"][2]["bytes_before"] == 25
+    assert cli("journal", 1, "--journal", journal, "-f", "json").json["files"][2]["bytes_after"] is None
 
 
 def test_a_journal_that_the_user_names_must_be_there(cli: Cli, tmp_path: Path) -> None:

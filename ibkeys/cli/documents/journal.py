@@ -113,8 +113,14 @@ FILE: Final = (
     Field("host", or_null(TEXT), "Its host. Null: this one."),
     Field("path", TEXT, "Its path."),
     _STATUS._replace(kind=TEXT),
-    Field("bytes_before", or_null(NUMBER), "Its size before. Null: there was no such file, or only its mode changed."),
-    Field("bytes_after", or_null(NUMBER), "Its size after. Null: there is no such file, or only its mode changed."),
+    Field(
+        "bytes_before",
+        or_null(NUMBER),
+        "Its size before. Null: no such file, or one of keys, or only its mode changed.",
+    ),
+    Field(
+        "bytes_after", or_null(NUMBER), "Its size after. Null: no such file, or one of keys, or only its mode changed."
+    ),
     Field(
         "mode_before", or_null(TEXT), "Its mode before, octal, of a file that was closed to other users. Null: else."
     ),

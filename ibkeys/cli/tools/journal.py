@@ -46,7 +46,7 @@ def journal(where: Where, format: str, operation: int | None) -> int:
         records = opened.list_operations() if operation is None else [opened.find(operation)]
         entries = [] if operation is None else opened.entries(operation)
         removals = set[int]() if operation is None else Runs(opened).removals(operation)
-        files = [] if operation is None else [_file(entry) for entry in opened.files(operation)]
+        files = [] if operation is None else list(opened.files(operation))
         steps = [] if operation is None else [asdict(step) for step in opened.steps(operation)]
         rehearsal = None if operation is None else rehearsal_before(opened, records[0])
     operations = [operation_document(record) for record in records]
@@ -57,7 +57,7 @@ def journal(where: Where, format: str, operation: int | None) -> int:
             "steps": steps,
             "changes": rows,
             "rehearsal": asdict(rehearsal) if rehearsal is not None else None,
-            "files": files,
+            "files": [_file(entry) for entry in files],
         }
     listed = [{**each, **_joined(each)} for each in operations] if operation is None else rows
     document = JOURNAL if operation is None else JOURNAL._replace(rows=JOURNAL.other_rows)
@@ -142,17 +142,31 @@ def changed_rows(entry: JournalEntry, removals: Collection[int] = ()) -> list[di
 def _file(entry: FileEntry) -> dict[str, Any]:
     """Return one changed file as a row. Its contents are left out, because a policy may name tenants."""
     image = entry.image
-    sizes = (None if each is None else len(each) for each in (image.before, image.after))
+    sizes = (_size(each) for each in (image.before, image.after))
     modes = (None, None) if image.closed_to is None else (f"{image.mode:04o}", f"{image.closed_to:04o}")
     values = image.host or None, image.path, entry.status, *sizes, *modes
     return {field.name: value for field, value in zip(FILE, values, strict=True)}
+
+
+def _size(recorded: bytes | None) -> int | None:
+    """Return the size of the file of which the journal keeps *recorded*. None if there was no file, or if the journal
+    keeps none of its bytes."""
+    from ibkeys.host.replacing.conversions import NO_BYTES
+    from ibkeys.managers.opensm.references import size_of_recorded
+
+    return None if recorded is None or recorded == NO_BYTES else size_of_recorded(recorded)
+
+
+def _size_in_words(recorded: bytes | None) -> str:
+    size = _size(recorded)
+    return "no file" if recorded is None else "a file of keys" if size is None else f"{size} bytes"
 
 
 def _write(
     operations: list[dict[str, Any]],
     steps: list[dict[str, Any]],
     rows: list[dict[str, Any]],
-    files: list[dict[str, Any]],
+    files: list[FileEntry],
     rehearsal: RehearsalRecord | None,
     with_starts: bool,
 ) -> None:
@@ -175,8 +189,9 @@ def _write(
         write(_start_line(start))
     for step in steps:
         write(clean(f"step {step['name']}, begun {step['begun']}{_unless_done(step['status'])}"))
-    for file in files:
-        sizes = ["no file" if size is None else f"{size} bytes" for size in (file["bytes_before"], file["bytes_after"])]
+    for entry in files:
+        file, image = _file(entry), entry.image
+        sizes = [_size_in_words(image.before), _size_in_words(image.after)]
         if file["mode_before"] is not None:
             sizes = [f"mode {file['mode_before']}", file["mode_after"]]
         host = f" on {file['host']}" if file["host"] else ""

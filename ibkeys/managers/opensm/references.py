@@ -77,6 +77,22 @@ def key_references(store: KeyStore) -> FileConversions:
     )
 
 
+def size_of_recorded(data: bytes) -> int:
+    """Return the size of the file of which the journal keeps *data*: each reference has the number of digits of its
+    key."""
+
+    def placeholder(found: re.Match[bytes]) -> bytes:
+        if len(found[1]) > 1:
+            return found[0][1:]
+        spelling = _SPELLING.fullmatch((found[4] or b"").decode())
+        if spelling is None:
+            return found[0]
+        sign, base, width, _, _ = spelling.groups()
+        return bytes(len(sign) + (2 if base == "x" else 0) + int(width))
+
+    return len(_REFERENCE.sub(placeholder, data))
+
+
 def without_keys(data: bytes) -> bytes:
     """Return the options file *data* for people to read: the words that begin with a key, and the long numbers in
     comments, are masked."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ibkeys.errors import FileFormatError, KeyGone, StoreError, StoreSealed
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
-from ibkeys.managers.opensm.references import key_references, without_keys
+from ibkeys.managers.opensm.references import key_references, size_of_recorded, without_keys
 from ibkeys.store.keystore.key_table import KeyTable
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.keystore.schema import KEYSTORE_SCHEMA
@@ -115,6 +115,7 @@ def test_every_spelling_of_a_number_comes_back(store: KeyStore, spelled: str, li
     data = line.format(spelled).encode()
     kept = key_references(store).record(data)
     assert key_references(store).restore(kept) == data
+    assert size_of_recorded(kept) == len(data)
     if len(spelled) > 8 or not line.startswith("#"):
         assert b"@" in kept
         assert spelled.encode() not in numbered(kept, store)
@@ -139,6 +140,7 @@ def test_any_file_comes_back_byte_for_byte_or_is_refused(data: bytes) -> None:
             assert b"@" in data
             return
         assert contents.restore(kept) == data
+        assert size_of_recorded(kept) == len(data)
         for name in (b"m_key", b"sm_key", b"sa_key"):
             for secret in SECRETS:
                 line = name + b" 0x" + secret + b"\n"
