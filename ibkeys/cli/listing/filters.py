@@ -12,6 +12,7 @@ from ibkeys.cli.options import Filters
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError, Unreachable
 from ibkeys.grouping import grouped
+from ibkeys.printable import counted
 from ibkeys.topology.port_id import LookedAt
 
 if TYPE_CHECKING:
@@ -171,8 +172,12 @@ def _refuse_absent(numbers: Collection[int], ports: Iterable[Port]) -> None:
     for node, own in grouped(ports, lambda port: port.node).items():
         missing = sorted(set(numbers) - {port.num for port in own})
         if missing:
-            listed = ", ".join(map(str, missing))
-            raise AddressError(f"no link reaches port {listed} of {node.description or hex(node.guid)!r}")
+            name = repr(node.description or hex(node.guid))
+            lacking = [num for num in missing if num > node.num_ports or (num == 0 and not node.is_switch)]
+            listed = ", ".join(map(str, lacking or missing))
+            if lacking:
+                raise AddressError(f"{name} has {counted(node.num_ports, 'port')}, and no port {listed}")
+            raise AddressError(f"no link reaches port {listed} of {name}")
 
 
 def _level(port: Port) -> int | None:
