@@ -14,6 +14,7 @@ from ibkeys.managers.opensm.references import key_references
 from ibkeys.store.journal import FileImage, Journal, Stage
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.lock import exclusive
 from ibkeys.store.origin import this_process
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 
@@ -195,6 +196,23 @@ def test_an_operation_that_nobody_confirmed_and_that_is_not_rolled_back_is_named
     assert doctor.code == 1
     assert f" was not confirmed, and {words}" in doctor.out
     assert f"-> {commands}\n" in doctor.out
+
+
+def test_of_an_unconfirmed_operation_it_is_told_whether_its_command_still_waits(cli: Cli, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with Journal(journal) as stored:
+        with stored.begin("apply", "{}", "{}") as operation:
+            operation.outcome = "done"
+        assert stored.move_stage(1, "running", "unconfirmed")
+    with exclusive(journal, command="apply"):
+        assert (
+            "operation 1 rolls back unless it is confirmed: `ibkeys confirm 1`\n"
+            in cli("journal", "--journal", journal).out
+        )
+    assert (
+        "operation 1 is not confirmed, and the command that waited for that has ended; its guard rolls it back, unless "
+        "that has ended too: `ibkeys confirm 1` confirms it, `ibkeys undo 1` rolls it back\n"
+    ) in cli("journal", "--journal", journal).out
 
 
 def test_files_of_an_operation_are_shown_by_their_sizes(cli: Cli, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     from ibkeys.store.journal import Journal
     from ibkeys.store.journal.rehearsals import rehearsal_before
     from ibkeys.store.journal.runs import Runs
+    from ibkeys.store.lock import holder_of
     from ibkeys.store.private_files import is_there
 
     path = journal_of(where)
@@ -65,7 +66,10 @@ def journal(where: Where, format: str, operation: int | None) -> int:
         if not operations:
             write(f"the journal is empty: {path}" if is_there(path, "journal") else f"there is no journal yet: {path}")
             return exits.DONE
-        _write(operations, steps, rows, files, rehearsal, with_starts=operation is not None)
+        is_waited_for = bool(holder_of(path))  # a command that waits for a confirmation holds the lock
+        _write(
+            operations, steps, rows, files, rehearsal, with_starts=operation is not None, is_waited_for=is_waited_for
+        )
     return exits.DONE
 
 
@@ -169,13 +173,20 @@ def _write(
     files: list[FileEntry],
     rehearsal: RehearsalRecord | None,
     with_starts: bool,
+    is_waited_for: bool,
 ) -> None:
     from ibkeys.change.next_commands import ROLLBACKS, NextCommands
 
     write_columns(OPERATION, map(in_one_line, operations))
     for each in operations:
-        if each["unconfirmed"]:
+        if each["unconfirmed"] and is_waited_for:
             write(f"operation {each['id']} rolls back unless it is confirmed: `{each['finish_with']}`")
+        elif each["unconfirmed"]:
+            write(
+                f"operation {each['id']} is not confirmed, and the command that waited for that has ended; its guard "
+                f"rolls it back, unless that has ended too: `{each['finish_with']}` confirms it, "
+                f"`{each['roll_back_with']}` rolls it back"
+            )
         elif each["state"] == "open":
             rollback = each["rollback"]
             state = _open_in_words(each) if rollback is None else f"was not confirmed, and {ROLLBACKS[rollback]}"
