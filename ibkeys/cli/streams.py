@@ -72,6 +72,16 @@ def reader_is_gone(stream: TextIO) -> bool:
     return raw_file.error.errno in _READER_GONE or (raw_file.was_terminal and raw_file.error.errno == errno.EIO)
 
 
+def look_for_reader(stream: TextIO) -> None:
+    """If the reader of *stream*, a pipe, has gone, mark the stream as failed before anything is written to it."""
+    raw_file = _raw_file(stream)
+    if raw_file is not None and raw_file.error is None:
+        poll = select.poll()
+        poll.register(raw_file.fileno(), 0)  # errors are reported in any case
+        if poll.poll(0):
+            raw_file.error = BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 def takes_more(stream: TextIO, seconds: float) -> bool:
     """Return whether *stream* can take a line without blocking, now or within *seconds*.
 

@@ -93,7 +93,8 @@ class Watch:
     """Watches *fabric* and reports events to *outlet*.
 
     *subscriber*: must be subscribed already, and *fabric* must use its port. With None no Reports are received. *log*:
-    OpenSM's log, if that is followed. *partitions*: names for P_Keys. Not thread-safe.
+    OpenSM's log, if that is followed. *partitions*: names for P_Keys. *pause*: lets as many seconds of real time pass
+    as a turn waited; for a simulated subnet, whose time passes at once. Not thread-safe.
     """
 
     fabric: LiveFabric
@@ -103,6 +104,7 @@ class Watch:
     log: FollowedFile | None = None
     partitions: PartitionNames | None = None
     clock: Callable[[], datetime] = utc_now
+    pause: Callable[[float], None] = lambda seconds: None
 
     def __post_init__(self) -> None:
         self.summary = Summary()
@@ -161,6 +163,7 @@ class Watch:
         """Wait for Reports and for lines of the log, and process them."""
         if self.log is not None and self.log.is_behind:
             seconds = 0.0
+        self.pause(seconds)
         if self.subscriber is not None:
             self.take_reports(self.subscriber.poll(seconds))
             trouble = self.subscriber.trouble

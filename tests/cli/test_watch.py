@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,9 +18,9 @@ import pytest
 import ibkeys
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.cli.options import Where
-from ibkeys.cli.streams import OutlastingFile
+from ibkeys.cli.streams import OutlastingFile, reader_is_gone
 from ibkeys.cli.watch import watch as command
-from ibkeys.cli.watch.event_writer import EventWriter
+from ibkeys.cli.watch.event_writer import EventWriter, ReaderGone
 from ibkeys.scripting import Fabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import Incoming, UmadPort
@@ -257,7 +258,7 @@ def test_opensm_s_log_needs_no_sm_key(played: Played, tmp_path: Path) -> None:
 def test_it_ends_after_so_many_lines(played: Played, sa_key: str) -> None:
     net = played.net
     played.acts += [lambda: wrong_p_key(net), lambda: wrong_q_key(net), lambda: wrong_m_key(net)]
-    result = run("watch", "--smkey", sa_key, "--count", 2, "--interval", 0)
+    result = watch("--smkey", sa_key, "--count", 2, "--interval", 0)
     assert [document.get("kind") for document in documents(result)] == ["bad-p_key", "bad-q_key", None]
 
 
@@ -267,6 +268,38 @@ def test_the_subscriptions_end_with_the_watch(played: Played, sa_key: str) -> No
     sent = len([event for event in net.events if event.kind == "report"])
     wrong_p_key(net)
     assert len([event for event in net.events if event.kind == "report"]) == sent
+
+
+def test_on_a_simulated_subnet_it_waits_in_real_time_unless_it_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert run("watch", "--backend", TWO_SWITCH).code == 0
+    assert waited == [0.5, 0.5, 0.5]
+    assert watch("--backend", TWO_SWITCH).code == 0
+    assert len(waited) == 3
+
+
+def test_a_reader_that_goes_ends_it_before_the_next_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    stdout = io.TextIOWrapper(io.BufferedWriter(OutlastingFile(writer)))
+    monkeypatch.setattr("sys.stdout", stdout)
+    outlet = EventWriter("json", False, None, Interrupts(), Notifier({}, lambda: 0.0))
+    try:
+        outlet.turn()
+        os.close(reader)
+        with pytest.raises(ReaderGone):
+            outlet.turn()
+        assert reader_is_gone(stdout)
+    finally:
+        monkeypatch.undo()
+        os.close(writer)
+        stdout.detach()
 
 
 def test_a_reader_that_hangs_does_not_keep_a_signal_from_ending_it(

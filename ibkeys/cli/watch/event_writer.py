@@ -80,6 +80,7 @@ class EventWriter:
         """
         self._interrupts.check()
         self._notifier.alive()
+        streams.look_for_reader(sys.stdout)
         if self._commands is not None:
             self._commands.tend()
         elif streams.failure_of(sys.stdout) is not None:

@@ -118,6 +118,8 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, command_options: _WatchOptio
         ):
             partitions = _partitions(command_options.policy, policy, fabric)
             watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
+            if fabric.is_simulated and settings.seconds is None:
+                watching.pause = time.sleep  # without an end it would take a whole core
             _run(watching, outlet, _sources_in_words(subscriber, log, settings))
     return exits.DONE
 
