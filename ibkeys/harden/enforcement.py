@@ -130,9 +130,10 @@ def plan_enforcement(
     plan.files = _options_files(found_sms, plan.notes)
     if writer.continued is not None:
         refuse_elsewhere(writer, writer.continued, plan.files)
-    plan.new = {file.key: _with_part_enforce(file, wanted(file)) for file in plan.files}
     of_master = wanted(plan.files[-1])
     plan.leaves = list(_leaf_ports(survey, Enforcement(of_master in ("both", "in"), of_master in ("both", "out"))))
+    is_in_force = all(each.leaf.enforcement == each.wanted for each in plan.leaves)
+    plan.new = {file.key: _with_part_enforce(file, wanted(file), is_in_force) for file in plan.files}
     unfinished, hardens = unfinished_changes(writer, plan.files), writer.command == COMMAND
     plan.cut_off = next((each.id for each in reversed(unfinished) if is_hardening(each) == hardens), None)
     opposite = [each for each in unfinished if is_hardening(each) != hardens]
@@ -282,21 +283,32 @@ def _refuse_command_line(running: RunningOpensm, settings: Mapping[str, Effectiv
         ).unchanged()
 
 
-def _with_part_enforce(file: OpensmFile, wanted: str) -> bytes:
+def _with_part_enforce(file: OpensmFile, wanted: str, is_in_force: bool) -> bytes:
     """Return the contents of the options file with part_enforce *wanted*, and FALSE in an older option that has
-    precedence over part_enforce."""
+    precedence over part_enforce.
+
+    *is_in_force*: whether all leaf ports enforce as wanted. If they do not, and *wanted* is the default of a file
+    without a line, both options get a line: a running OpenSM keeps the value of a line that was removed.
+    """
     options = read_options(file.data)
-    if options.value(ENFORCE) == wanted:
+    if options.value(ENFORCE) == wanted and (is_in_force or ENFORCE in options.values):
         return file.data
-    older: dict[str, NewValue] = {_NO_ENFORCEMENT: False} if options.value(_NO_ENFORCEMENT) is True else {}
+    is_older_false = options.value(_NO_ENFORCEMENT) is False and ENFORCE in options.values
+    older: dict[str, NewValue] = {} if is_older_false else {_NO_ENFORCEMENT: False}
     return file.with_options({**older, ENFORCE: wanted})
 
 
 def _in_words(plan: EnforcementPlan, wanted: Callable[[OpensmFile], str], of_master: str) -> list[str]:
-    words = [f"{file.name}: {ENFORCE} {part_enforce_in(file.data)} -> {wanted(file)}" for file in plan.changing]
+    words = [_file_in_words(file, part_enforce_in(file.data), wanted(file)) for file in plan.changing]
     changing = sum(leaf.difference() != "" for leaf in plan.leaves)
     ends = [f"the {plan.reverts} that did not end is closed in the journal"] if plan.reverts else []
     return [*words, f"{counted(changing, 'leaf port')} of {len(plan.leaves)} will enforce {of_master}", *ends]
+
+
+def _file_in_words(file: OpensmFile, former: str, wanted: str) -> str:
+    if former == wanted:
+        return f"{file.name}: lines for {ENFORCE} {wanted}, because OpenSM keeps the value of a line that was removed"
+    return f"{file.name}: {ENFORCE} {former} -> {wanted}"
 
 
 # --- the leaf ports ---------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.reading import FileReading
 from ibkeys.managers.site import KEPT_HOSTS
 from ibkeys.store.journal import FileImage, Journal, RunningOperation
+from ibkeys.topology.enforcement import Enforcement
 from tests.fabricsim import replace_hca, subnet, tool
 
 ASKED = HardenRequest(())
@@ -163,6 +164,26 @@ def test_forth_and_back(site: Site) -> None:
         site.undo()
     assert site.harden()
     assert (site.value, site.states) == ("both", ["1 harden undone", "2 undo done", "3 harden done"])
+
+
+@pytest.mark.parametrize("enforces", [False, True])
+@pytest.mark.parametrize("line", ["", "part_enforce both\n"])
+def test_a_line_that_was_removed_is_written_again_where_opensm_keeps_its_value(
+    site: Site, monkeypatch: pytest.MonkeyPatch, line: str, enforces: bool
+) -> None:
+    """OpenSM changes only options that have a line, so the default of a file without one may not be in force."""
+    both = Enforcement(True, True)
+    leaf = SimpleNamespace(enforcement=both if enforces else Enforcement(False, False))
+    found = SimpleNamespace(leaf=leaf, wanted=both, difference=lambda: "" if enforces else "it does not enforce")
+    monkeypatch.setattr(enforcement, "_leaf_ports", lambda *given: [found])
+    site.conf.write_text(f"sweep_interval 3\n{line}")
+    with site.writer(COMMAND) as writer:
+        plan = plan_enforcing(writer, ASKED)
+    is_added = not line and not enforces
+    added = "no_partition_enforcement FALSE\npart_enforce both\n" if is_added else ""
+    assert [*plan.new.values()] == [site.conf.read_bytes() + added.encode()]
+    assert [each for each in plan.words if "a line that was removed" in each] == plan.words[:is_added]
+    assert plan.pending != enforces
 
 
 def test_a_way_back_that_was_cut_off_goes_on_as_the_same_operation(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

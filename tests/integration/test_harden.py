@@ -201,6 +201,15 @@ def test_part_enforce_goes_back_while_the_keys_stay(opensm: KeyedOpensm) -> None
     opensm.assert_nothing_was_lost()
 
 
+@pytest.mark.soak
+def test_enforcement_whose_line_was_removed_is_switched_on(opensm: KeyedOpensm) -> None:
+    opensm.conf.write_text(opensm.conf.read_text().replace("part_enforce off\n", ""))
+    opensm.running.sweep()
+    assert set(enforcement(opensm.served)) == {0}
+    code, _, said = harden(opensm, "--yes")
+    assert (code, set(enforcement(opensm.served))) == (1, {3}), said
+
+
 def harden_site(site: KeyedSite) -> None:
     """Harden a site whose leaf ports do not enforce and whose folders are open; look at the files of each OpenSM."""
     for each in site.opensms:
