@@ -7,11 +7,12 @@ with the default may be changed, unless an earlier change has proven another key
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
 
 from ibkeys.change.interlocks.overtaken import changed_file, overtaken
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.keys.smkey import NO_SM_KEY
+from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.instance import CHECK_FIRST
 from ibkeys.printable import named
@@ -20,26 +21,48 @@ from ibkeys.smkeys.recorded_changes import Changes
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore.sm_keys import SmKeys, StoredSmKey
 
+_NOT_STORED: Final = (DEFAULT, NO_SM_KEY)
+
 
 def store_found_keys(keys: SmKeys, file: OpensmFile) -> None:
     """Put the keys that an options file has into the key store, before the file is changed. Key 0 and OpenSM's default
     are left out. Raises StoreError."""
     for kind, key in keys_in(file.data).items():
-        if not key.is_zero and key != DEFAULT:
+        if key not in _NOT_STORED:
             keys.put_imported(kind, key, "found by a change of the keys")
 
 
+def found_defaults(files: Iterable[OpensmFile], rows: Iterable[StoredSmKey]) -> frozenset[str]:
+    """Return the default and zero keys in options *files* whose kind has a proven key, for the journal.
+
+    The key store has none of them, and after a proven change they may also have been put back by another program.
+    *rows*: the keys of the key store, without those of other subnets.
+    """
+    proven = {row.kind for row in rows if row.state == "current"}
+    found = {(kind, key) for file in files for kind, key in keys_in(file.data).items() if key in _NOT_STORED}
+    return frozenset(_name_of(kind, key) for kind, key in found if kind in proven)
+
+
+def _name_of(kind: SmKeyKind, key: SMKey) -> str:
+    return f"{kind} {'zero' if key.is_zero else 'default'}"
+
+
 def refuse_changed_files(
-    files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], new_refs: Collection[int], close: str
+    files: Sequence[OpensmFile],
+    rows: Sequence[StoredSmKey],
+    new_refs: Collection[int],
+    defaults: Collection[str],
+    close: str,
 ) -> None:
     """Raise Refused (``overtaken``) if a file has a key that the interrupted change neither found nor wrote.
 
     *files*: the options files, that of the master last; *rows*: the keys of the key store, without those of other
-    subnets; *new_refs*: the row numbers of the new keys of the change; *close*: the command that ends its record.
+    subnets; *new_refs*: the row numbers of the new keys of the change; *defaults*: `found_defaults` when it began;
+    *close*: the command that ends its record.
     """
     found = [
         changed_file(file, f"another {' and '.join(kinds)}")
-        for file, kinds in files_with_foreign_keys(files, rows, new_refs)
+        for file, kinds in files_with_foreign_keys(files, rows, new_refs, defaults)
     ]
     if found:
         began = max(row.since for row in rows if row.ref in new_refs)
@@ -49,14 +72,16 @@ def refuse_changed_files(
 
 
 def files_with_foreign_keys(
-    files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], new_refs: Collection[int]
+    files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], new_refs: Collection[int], defaults: Collection[str]
 ) -> Iterator[tuple[OpensmFile, list[SmKeyKind]]]:
     """Yield each options file with a key that the change neither found nor wrote, and the kinds of such keys in it.
     Arguments as in `refuse_changed_files`."""
     before = [row for row in rows if row.ref <= max(new_refs)]
     proven = {row.kind for row in before if row.state == "current"}
     known = {(row.kind, row.sm_key) for row in before}
-    known |= {(kind, key) for kind in KINDS if kind not in proven for key in (DEFAULT, NO_SM_KEY)}
+    known |= {
+        (kind, key) for kind in KINDS for key in _NOT_STORED if kind not in proven or _name_of(kind, key) in defaults
+    }
     for file in files:
         foreign = [kind for kind, key in keys_in(file.data).items() if (kind, key) not in known]
         if foreign:

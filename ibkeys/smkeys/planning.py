@@ -31,8 +31,15 @@ from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.managers.site import KEPT_HOSTS, ReachedHost, master_in, to_json
 from ibkeys.printable import counted, named
 from ibkeys.smkeys.key_holders import DEFAULT, KINDS, SmKeyKind, find_sm_key_managers, keys_in
-from ibkeys.smkeys.overtaken import files_with_foreign_keys, refuse_changed_files
-from ibkeys.smkeys.recorded_changes import COMMAND, KEPT_PORTS, Changes, changes_on, refuse_while_open
+from ibkeys.smkeys.overtaken import files_with_foreign_keys, found_defaults, refuse_changed_files
+from ibkeys.smkeys.recorded_changes import (
+    COMMAND,
+    KEPT_DEFAULTS,
+    KEPT_PORTS,
+    Changes,
+    changes_on,
+    refuse_while_open,
+)
 from ibkeys.smkeys.run import SmKeyRun, SmKeySettings
 from ibkeys.store.journal import Journal, OperationRecord, RunningOperation
 from ibkeys.store.journal.runs import Runs
@@ -150,11 +157,12 @@ def plan_change(
     }
     if not pending:
         master_in(managers.report)
-    if pending and begun is None and any(files_with_foreign_keys(managers.files, rows, new_refs)):
+    if pending and begun is None and any(files_with_foreign_keys(managers.files, rows, new_refs, ())):
         pending = {}  # the record of that change is lost, so no command can end it: new keys replace all
     elif pending and begun is not None:
         _refuse_other_files(writer, managers, begun)
-        refuse_changed_files(managers.files, rows, new_refs, close_command(begun.id))
+        refuse_changed_files(managers.files, rows, new_refs, changes.last_defaults, close_command(begun.id))
+    defaults = changes.last_defaults if pending and begun is not None else found_defaults(managers.files, rows)
     new = _new_keys(user_keys, pending)
     _refuse_without_sa(writer)
     ports = {guid_text(each.guid) for each in managers.sms}.union(subnet_guids(writer, topology))
@@ -166,7 +174,8 @@ def plan_change(
         former=_former_sa_keys(managers, new, rows),
         goes_on=bool(pending),
         settings=settings,
-        kept={KEPT_HOSTS: to_json(reached), KEPT_PORTS: sorted(ports)},
+        kept={KEPT_HOSTS: to_json(reached), KEPT_PORTS: sorted(ports)}
+        | ({KEPT_DEFAULTS: sorted(defaults)} if defaults else {}),
         subnet_changes=changes,
     )
     has_new = [file for file in managers.files if pending and keys_in(file.data) == dict(new)]

@@ -38,6 +38,9 @@ KEPT_KEYS: Final = "sm_keys"
 KEPT_PORTS: Final = "sm_ports"
 """The journal's names of two lists of a change: the names of its keys and of those that were current when it began, and
 the GUIDs of ports of its subnet."""
+KEPT_DEFAULTS: Final = "sm_defaults"
+"""The journal's name of a list: the default and zero keys that a change found in options files after a proven change.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class Changes:
     ``here``: its changes that were not undone, the oldest first; ``elsewhere``: the changes on other subnets.
     ``last_keys``: the names of the keys of the last change in ``here``, and of the keys that were current when it
     began; ``own_keys``: the names of the keys of all changes on this subnet, undone ones included; ``foreign_keys``:
-    the names of keys of other or unknown subnets, which are neither read nor changed here.
+    the names of keys of other or unknown subnets, which are neither read nor changed here; ``last_defaults``: the
+    default and zero keys that the last change in ``here`` found in options files.
     """
 
     here: Sequence[OperationRecord]
@@ -55,6 +59,7 @@ class Changes:
     last_keys: frozenset[str]
     own_keys: frozenset[str]
     foreign_keys: frozenset[str]
+    last_defaults: frozenset[str]
 
     @classmethod
     def on_subnet(cls, journal: Journal, ports: Collection[str] = ()) -> Changes:
@@ -67,7 +72,9 @@ class Changes:
         here = [each for each in found if each not in elsewhere]
         own, foreign = (frozenset(name for each in group for name in keys[each.id]) for group in (here, elsewhere))
         here = [each for each in here if each.state != "undone"]
-        return cls(here, elsewhere, keys[here[-1].id] if here else frozenset(), own, foreign - own)
+        last = here[-1].id if here else 0
+        defaults = journal.kept(last, KEPT_DEFAULTS)
+        return cls(here, elsewhere, keys.get(last, frozenset()), own, foreign - own, defaults)
 
     @classmethod
     def on_subnet_of(cls, journal: Journal, operation: int) -> Changes:

@@ -31,7 +31,7 @@ from ibkeys.printable import named
 from ibkeys.smkeys.key_holders import DEFAULT, KINDS, SmKeyKind, keys_in
 from ibkeys.smkeys.overtaken import files_with_foreign_keys, store_found_keys
 from ibkeys.smkeys.proof import KeyCheck, SmKeyProof
-from ibkeys.smkeys.recorded_changes import KEPT_KEYS, finish_command
+from ibkeys.smkeys.recorded_changes import KEPT_DEFAULTS, KEPT_KEYS, finish_command
 from ibkeys.store.cut_off_operations import close_cut_off
 from ibkeys.store.journal import RunningOperation
 from ibkeys.store.keystore.sm_keys import SmKeys
@@ -234,7 +234,9 @@ class SmKeyRun:
             rows = self.keys.rows()
         except StoreError:  # the user must see the first error
             return self._how_to_finish
-        foreign = [file.name for file, _ in files_with_foreign_keys(self.managers.files, rows, self._refs)]
+        defaults = (self.operation.kept or {}).get(KEPT_DEFAULTS, ())
+        found = files_with_foreign_keys(self.managers.files, rows, self._refs, defaults)
+        foreign = [file.name for file, _ in found]
         if not foreign:
             return self._how_to_finish
         close = close_command(self.operation.put_on_disk())

@@ -156,3 +156,18 @@ def test_a_default_that_somebody_put_back_after_a_proven_change_stays(three: Mad
         three.run(monkeypatch)
     assert caught.value.interlock == "overtaken"
     assert three.confs() == theirs
+
+
+@pytest.mark.parametrize("step", ["stage node01", "put node06", "signal node05"])
+def test_a_default_that_the_change_itself_found_after_a_proven_one_is_no_other_program(
+    three: MadeUpSite, monkeypatch: Patch, step: str
+) -> None:
+    """The hosts were installed anew, while the key store still has the keys of before."""
+    three.run(monkeypatch)
+    for number, host in enumerate(three.hosts):
+        host.conf.write_text(f"{CONF.format(9 - number)}sm_key 1\nsa_key 1\n")
+        host.read()
+    for _ in range(2):
+        kill_at(three, monkeypatch, step)
+    assert three.run(monkeypatch).goes_on
+    assert_done(three)

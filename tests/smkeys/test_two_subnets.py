@@ -191,10 +191,10 @@ def test_each_subnet_has_its_current_keys_and_refuses_its_own_former_ones(two: T
     assert [*change.former] == [first["sa_key"], SMKey(1)]
     for site in two:
         assert_whole(site)
+    kill(one, monkeypatch, "stage node06")
     for host in one.hosts:  # nobody else's key counts as proven here
         host.conf.write_text(CONF.format(9))
         host.read()
-    kill(one, monkeypatch, "stage node06")
     with pytest.raises(Refused, match="says another sm_key and sa_key"):
         one.run(monkeypatch)
     assert_whole(other)
