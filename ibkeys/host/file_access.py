@@ -105,4 +105,10 @@ def is_same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)
+        return real_path(one) == real_path(other)
+
+
+def real_path(path: Path) -> str:
+    """Return *path* without symbolic links; as it is if a link goes meanwhile, such as /proc/PID/root when the process
+    ends."""
+    return or_none(os.path.realpath, path) or str(path)

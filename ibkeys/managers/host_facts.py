@@ -6,7 +6,6 @@ cannot be read is None, never good.
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from collections.abc import Callable, Iterable
@@ -17,7 +16,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.errors import IbkeysError
-from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.host.file_access import FileFact, read_file_fact, real_path
 from ibkeys.host.run_program import RunProgram, run_program
 from ibkeys.managers.opensm.on_this_host import has_m_keys, is_of_subnet
 from ibkeys.managers.opensm.process import (
@@ -174,5 +173,5 @@ def _without_duplicates(paths: Iterable[Path]) -> Iterable[Path]:
     """Return *paths* in order, without each path that leads to the same file or folder as an earlier one."""
     found: dict[str, Path] = {}
     for path in paths:
-        found.setdefault(os.path.realpath(path), path)
+        found.setdefault(real_path(path), path)
     return found.values()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -180,6 +182,37 @@ def test_opensm_in_a_container_is_reached_through_its_root(tmp_path: Path, proc:
     [found] = opensm_processes(tmp_path / "proc")
     assert found.cache == folder / "root" / "var" / "osm"
     assert (found.cache / "guid2mkey").exists()
+
+
+def test_a_process_that_ends_at_any_read_of_it_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder in a made-up /proc goes before one call of the system after another."""
+    inner, folder = tmp_path / "inner", tmp_path / "proc" / "10"
+    made(inner / "var" / "osm" / "guid2mkey", "0x1 0x2\n\n")
+    made(inner / "o.conf", "m_key 0x3\n")
+    calls, ends_at = 0, 0
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **named: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == ends_at:
+                shutil.rmtree(folder)
+            return call(*args, **named)
+
+        return wrapped
+
+    while calls >= ends_at:
+        made(folder / "cmdline", "opensm\0-F\0/o.conf\0")
+        made(folder / "environ", "OSM_CACHE_DIR=/var/osm\0")
+        if not (folder / "root").exists():
+            (folder / "root").symlink_to(inner)
+        calls, ends_at = 0, ends_at + 1
+        with monkeypatch.context() as patch:
+            for name in ("open", "stat", "lstat", "readlink", "listdir"):
+                patch.setattr(os, name, counted(getattr(os, name)))
+            found = facts(tmp_path)
+    assert ends_at > 100
+    assert [each.config for each in found.opensm_processes] == [folder / "root" / "o.conf"]
 
 
 def test_a_process_of_another_user_is_not_taken_for_opensm(
