@@ -255,14 +255,15 @@ def _refuse_to_lose_keys(directory: Path, known: Mapping[int, list[MKey]]) -> No
             raise
         return
     lost = [guid for guid, key in existing.m_keys.items() if not key.is_zero and key not in known.get(guid, ())]
+    file, then = directory / MKEY_FILE, ""
     if lost:
         what = f"keys that the key store does not have: {len(lost)}, the first of port 0x{lost[0]:016x}"
     elif not existing.is_whole:
-        what = "lines that are not records"
+        what, then = "lines that are not records", f", then rename {file}"  # the import reads the other lines
     else:
         return
     raise Refused(
-        f"{directory / MKEY_FILE} has {what}; they would be lost; nothing was written: "
-        f"`ibkeys keystore import {directory}` first, or name another directory",
+        f"{file} has {what}; they would be lost; nothing was written: "
+        f"`ibkeys keystore import {directory}` first{then}, or name another directory",
         "unknown-keys",
     )

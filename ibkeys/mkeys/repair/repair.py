@@ -29,7 +29,9 @@ from ibkeys.errors import AgentRefused, IbkeysError, MadStatusError, Refused, Tr
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.host.file_access import stat_file
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask
+from ibkeys.managers.files.journaled import remove_left_overs
 from ibkeys.managers.files.listeners import hindrance_to_closing
+from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.key_files import export_key_files, import_links, refuse_to_overwrite
 from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.process import OpensmProcess
@@ -89,9 +91,10 @@ class Repair:
         with self.writer.journaled() as operation:
             give = partial(give_key_file, user=os.geteuid(), machine=THIS, operation=operation)
             done.exported = export_key_files(store, self.directory, None, self._processes(), give)
-            places = [THIS.look(self.directory / name) for name in COPIED]
-            files = [(THIS.name, str(place.path)) for place in places]
+            written = [OpensmFile.at(THIS, self.directory / name) for name in COPIED]
+            files = [file.key for file in written]
             close_cut_off(operation.journal, [self.writer.command], "done", but=operation.id, files=files)
+            done.notes += remove_left_overs(operation.journal, written, store)
         done.notes += limit_notes(found, fabric.client.limits)
         return done
 

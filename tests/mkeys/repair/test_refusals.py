@@ -39,6 +39,15 @@ def test_refused_where_the_file_has_keys_that_the_store_has_not(lab: Lab) -> Non
     assert "keystore import" in is_refused(lab, "unknown-keys")
 
 
+def test_a_torn_file_is_renamed_after_its_import(lab: Lab) -> None:
+    """The import leaves the file as it is, so that alone it would not help."""
+    path = lab.cache / "guid2mkey"
+    path.write_bytes(path.read_bytes() + bytes(40))
+    assert f"first, then rename {path}, or name another directory" in is_refused(lab, "unknown-keys")
+    path.rename(lab.cache / "guid2mkey.torn")
+    assert not lab.repair().kept
+
+
 def test_refused_for_the_folder_of_another_user(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     another = SimpleNamespace(geteuid=lambda: lab.cache.stat().st_uid + 1)  # for this question alone
     monkeypatch.setattr("ibkeys.mkeys.repair.repair.os", another)

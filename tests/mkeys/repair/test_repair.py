@@ -72,6 +72,16 @@ def test_one_that_was_cut_off_is_open_until_the_next_one_has_ended(lab: Lab, mon
         assert [each.state for each in journal.list_operations()] == ["done", "done"]
 
 
+def test_what_one_that_was_cut_off_left_is_removed_or_named(lab: Lab) -> None:
+    part, whole = (lab.cache / f".guid2mkey.ibkeys-4711-0123456789abcdef{end}" for end in (".part", ""))
+    for path in (part, whole):
+        path.write_bytes(b"0x")
+    lab.give(mixed(lab))
+    notes = lab.repair().notes
+    assert [part.exists(), whole.exists()] == [False, True]
+    assert [note for note in notes if str(whole) in note and "may hold a key" in note]
+
+
 def _cut_off_after_neighbors(*args: Any) -> ExportSummary:
     *rest, write = args
 
