@@ -16,7 +16,7 @@ from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.order import EnforcementStep, Phase
 from ibkeys.store.journal import Image
-from ibkeys.topology.enforcement import ENFORCEMENT_BITS
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortKey
 
 
@@ -25,12 +25,16 @@ def images_of(
     targets: Mapping[PortKey, PortTarget],
     before: Mapping[PortKey, Entries],
     after: Mapping[PortKey, Entries],
+    bits_before: Mapping[PortKey, Enforcement],
 ) -> Iterator[Image]:
-    """Yield the images of one policy's changes: of each port the blocks of its table, and its enforcement bits."""
+    """Yield the images of one policy's changes: of each port the blocks of its table, and its enforcement bits.
+
+    *bits_before*: the enforcement before the whole change. An earlier policy of it may have changed the bits already.
+    """
     for step in phase.steps:
         target = targets[step.port.key]
         if isinstance(step, EnforcementStep):
-            yield _of_enforcement(target, step)
+            yield _of_enforcement(target, step, bits_before[step.port.key])
         else:
             for block in step.blocks:
                 yield table_image(target, block, before[step.port.key], after[step.port.key])
@@ -61,9 +65,10 @@ def table_image(target: PortTarget, block: int, before: Entries, after: Entries)
     return image_of(target.port, "P_KeyTable", modifier, P_KEY_BLOCK.pack(*old), P_KEY_BLOCK.pack(*new))
 
 
-def _of_enforcement(target: PortTarget, step: EnforcementStep) -> Image:
+def _of_enforcement(target: PortTarget, step: EnforcementStep, bits_before: Enforcement) -> Image:
     info = target.port.port_info
     assert info is not None
+    info = info.replace(**dict(zip(ENFORCEMENT_BITS, map(int, bits_before.bits), strict=True)))
     wanted = zip(ENFORCEMENT_BITS, (step.inbound, step.outbound), strict=True)
     after = info.replace(**{name: int(value) for name, value in wanted if value is not None})
     return image_of(target.port, "PortInfo", target.port.num, without_key(info), without_key(after))

@@ -86,13 +86,15 @@ class TablesSteps(Generic[Contents]):
         if number:  # start from the present tables, which may have other indexes than planned
             before = {key: targets[key].table for key in before}
         changing = list(dict.fromkeys(each.port.key for each in phase.steps))
-        expected = expectations(step.tables, before, self.course.enforcement_of_step(number), self.prediction)
+        enforcement = self.course.enforcement_of_step(number)
+        expected = expectations(step.tables, before, enforcement, self.prediction)
+        bits_before = {each.port.key: each.before for each in enforcement}
         return Step(
             phase.name,
             self.kind,
             step.contents,
             PortsProof(self.writer, targets, expected, changing, partial(self.assignment.progress, phase.name)),
-            tuple(images_of(phase, targets, before, step.tables)),
+            tuple(images_of(phase, targets, before, step.tables, bits_before)),
             bool(changing or (number == 0 and self.unread)),
             partial(self._judge, number, before),
         )

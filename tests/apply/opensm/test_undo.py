@@ -225,22 +225,23 @@ def test_a_port_that_the_change_wrote_and_that_is_gone_at_the_undo_is_named(benc
     assert "'node04 mlx4_0' 0x0002c903000a1040 port 1" in note
 
 
-def switch_on_with_a_change(bench: Bench, before: int) -> SimPort:
+def switch_on_with_a_change(bench: Bench, before: int, policy: str = MORE) -> SimPort:
     """Set inbound enforcement of a leaf port to *before*, and outbound to 0; then let a change set both to 1."""
     leaf = bench.opensm.net.port("node02 mlx4_0", 1).peer
     assert leaf is not None
     leaf.inbound_enforcement, leaf.outbound_enforcement = before, 0
-    bench.apply(MORE)
+    bench.apply(policy)
     assert (leaf.inbound_enforcement, leaf.outbound_enforcement) == (1, 1)
     return leaf
 
 
+@pytest.mark.parametrize("policy", [MORE, GREEN])  # GREEN takes two policies, and the first switches enforcement on
 @pytest.mark.parametrize(("before", "word"), [(0, "off"), (1, "in")])
 def test_enforcement_that_opensm_does_not_take_back_is_named_and_not_waited_for(
-    bench: Bench, before: int, word: str
+    bench: Bench, before: int, word: str, policy: str
 ) -> None:
     tables = bench.tables()
-    leaf = switch_on_with_a_change(bench, before)
+    leaf = switch_on_with_a_change(bench, before, policy)
     bench.undo()
     assert (bench.opensm.host.file.data, bench.opensm.clock) == (OLD.encode(), 0)
     assert (leaf.inbound_enforcement, leaf.outbound_enforcement) == (1, 1)
