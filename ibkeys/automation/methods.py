@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from ibkeys.apply import carriers
@@ -26,6 +27,11 @@ _COMMAND: Final = "ibkeys apply PLAN"
 _RULES: Final[Mapping[str, ArgumentRule]] = {
     **dict.fromkeys(("wait", "standby_wait"), seconds()),
     **dict.fromkeys(("sudo", "rewrite", "open_while_rotating", "verifies"), flag()),
+    **dict.fromkeys(
+        ("ssh_config", "sm_config", "token_file", "certificate", "private_key", "trusted", "proxy"),
+        ArgumentRule(lambda value: value is None or isinstance(value, str | Path), "a text", is_secret=True),
+    ),
+    "url": ArgumentRule(lambda value: isinstance(value, str), "a text", is_secret=True),
 }
 """The rules for the values of a method."""
 _NAMES: Final = {

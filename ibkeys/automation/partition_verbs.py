@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -11,7 +11,7 @@ from ibkeys.apply.apply import Permissions, plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.carriers import carrier_for
 from ibkeys.apply.spread import files_of, plan_spread
-from ibkeys.arguments import given
+from ibkeys.arguments import given, require
 from ibkeys.automation.making import ChangeArguments, How
 from ibkeys.automation.methods import ThroughOpenSM
 from ibkeys.automation.partition_edits import RequestedEdit, added, deleted, removed, renamed
@@ -88,7 +88,7 @@ class Partitions:
             _text(sl),
             tuple(map(str, _listed("scope", scope))),
             _text(q_key),
-            defmember,
+            _text(defmember),
             indx0,
             tuple(_listed("mgid", mgid)),
             tuple(_listed("without_mgid", without_mgid)),
@@ -189,6 +189,8 @@ class Partitions:
         """
         wanted = PartitionName.parse(partition) if partition is not None else None
         allow_both = False
+        require("via", via, (ThroughOpenSM, type(None)), "an ibkeys.ThroughOpenSM")
+        require("policy", policy, (Policy, type(None)), "an ibkeys.partitions.Policy")
         if policy is None:
             master = read_policy_in_force(self._fabric, (via or ThroughOpenSM()).sm_hosts())
             policy, allow_both = master.policy, bool(master.allow_both_pkeys)
@@ -246,4 +248,5 @@ def _listed(name: str, words: Sequence[str] | Sequence[Number]) -> Sequence[str]
     each letter."""
     if isinstance(words, str):
         raise UsageError(f"{name}= is a list of texts: write [{words!r}]")
+    require(name, words, Iterable, "a list of texts")
     return [str(each) for each in words]

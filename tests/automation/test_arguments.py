@@ -124,13 +124,17 @@ def test_a_consent_that_returns_something_else_is_no_change(two: Site) -> None:
         *((ibkeys.ThroughOpenSM, "wait", value) for value in (-5, 0, 86_401, "60", float("nan"))),
         (ibkeys.ThroughOpenSM, "standby_wait", 0),
         (ibkeys.ThroughOpenSM, "sudo", "no"),
+        (ibkeys.ThroughOpenSM, "sm_config", 5),
         (ibkeys.ThroughUFM, "wait", -5),
+        (ibkeys.ThroughUFM, "url", b"https://user:secret@ufm"),
+        (ibkeys.ThroughUFM, "token_file", 5),
         (ibkeys.ThroughUFM, "verifies", "no"),
     ],
 )
 def test_a_value_of_a_method_out_of_bounds_is_refused_when_it_is_made(method: Any, name: str, value: object) -> None:
-    with pytest.raises(UsageError, match=f"{name}= takes"):
+    with pytest.raises(UsageError, match=f"{name}= takes") as error:
         method(**{name: value})
+    assert "secret" not in str(error.value)
 
 
 # --- the files of a UFM ----------------------------------------------------------------------------------------------
@@ -390,3 +394,20 @@ def test_a_wrong_value_for_a_policy_is_an_error(two: Site) -> None:
         ):
             with pytest.raises(UsageError, match=f"^{name}= takes "):
                 use()
+
+
+def test_a_wrong_value_for_a_partition_is_an_error(two: Site) -> None:
+    wrong: Any = 0x21
+    with two.fabric() as fabric:
+        for name, use in (
+            ("partition", lambda: fabric.partitions.add(wrong)),
+            ("partition", lambda: fabric.partitions.delete(wrong)),
+            ("partition", lambda: fabric.partitions.show(wrong)),
+            ("full", lambda: fabric.partitions.add("x=0x21", full=wrong)),
+            ("ports", lambda: fabric.partitions.remove("x", wrong)),
+            ("via", lambda: fabric.partitions.show(via=wrong)),
+            ("policy", lambda: fabric.partitions.show(policy=wrong)),
+        ):
+            with pytest.raises(UsageError, match=f"^{name}= takes "):
+                use()
+    assert untouched(two)

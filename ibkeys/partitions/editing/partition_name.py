@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
+from ibkeys.arguments import require
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION, Partition, Policy
@@ -25,6 +26,7 @@ class PartitionName:
     def parse(cls, text: str, parse_p_key: Callable[[str], PKey] = PKey.parse) -> Self:
         """Return the partition that a user names: ``lustre``, ``0x21`` or ``lustre=0x21``. *parse_p_key*: reads the
         number. Raises UsageError, and the errors of *parse_p_key*."""
+        require("partition", text, str, "a text: a name, a P_Key ('0x21'), or both ('lustre=0x21')")
         name, equals, key = text.partition("=")
         if not equals and text.lower().startswith("0x"):
             name, key = "", text
