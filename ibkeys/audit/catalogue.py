@@ -62,6 +62,9 @@ def select(check: Iterable[str] = (), groups: Iterable[str] = (), skip: Iterable
 
     Raises UsageError for a name that is neither a rule nor a group, and when no rule is left.
     """
+    for name, words in (("check", check), ("groups", groups), ("skip", skip)):
+        if isinstance(words, str) or not isinstance(words, Iterable):
+            raise UsageError(f"{name}= is a list of texts: write [{str(words)!r}]")
     wanted = {rule_named(text) for text in check}
     for text in groups:
         if text.strip().upper() not in GROUPS:

@@ -337,6 +337,13 @@ def test_a_wrong_value_for_an_audit_is_an_error(two: Site, given: Any) -> None:
         ibkeys.audit.run(fabric, **given)
 
 
+@pytest.mark.parametrize("name", ["check", "groups", "skip"])
+def test_one_text_is_no_list_of_rules(name: str) -> None:
+    wrong: Any = {name: "PK001"}
+    with pytest.raises(UsageError, match=rf"{name}= is a list of texts: write \['PK001'\]"):
+        ibkeys.audit.select(**wrong)
+
+
 def test_a_source_is_a_fabric_and_a_comparison_has_snapshots(two: Site) -> None:
     wrong: Any = "snapshot.db"
     with pytest.raises(UsageError, match=r"source= takes an open fabric or the result of ibkeys\.load, not str"):
