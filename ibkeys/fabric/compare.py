@@ -191,7 +191,11 @@ def _compare_ports(result: Comparison, old: Port, new: Port, numbers: Numbers | 
             UnknownFact(new, "PortInfo", "it was not read in " + _snapshot_without(old.info, new.info))
         )
     else:
-        if new.is_end_port and "hidden" in (old.m_key_state, new.m_key_state):
+        states = (old.m_key_state, new.m_key_state) if new.is_end_port else ()
+        if "unreadable" in states:
+            where = _snapshot_without(*(None if state == "unreadable" else state for state in states))
+            result.unknown.append(UnknownFact(new, "M_Key", "it was not read in " + where))
+        elif "hidden" in states:
             result.keys_hidden.append(new)
         result.changes += _port_info_changes(old, new, numbers)
     before, after = old.occupied, new.occupied
@@ -266,14 +270,15 @@ def _plain(info: bytes) -> int:
 
 
 def m_key_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterator[Difference]:
-    """Yield the change of an end port's M_Key; PortInfo of both was read. If one hides its key, nothing is yielded.
+    """Yield the change of an end port's M_Key; PortInfo of both was read. If the key of one is hidden or was not read,
+    nothing is yielded.
 
     *numbers*: the result of `key_numbers`; None: two keys that are set are not compared.
     """
     before, after = old.m_key_state, new.m_key_state
     assert old.info is not None
     assert new.info is not None
-    if "hidden" in (before, after):
+    if {before, after} & {"hidden", "unreadable"}:
         return
     if before != after:
         yield Difference(new, "m_key", before, after)

@@ -150,8 +150,8 @@ class PortHistory:
     def _changes(self, key: MatchKey, new: _Known) -> Iterator[PortEvent]:
         for aspect in _ASPECTS if self.partition is None else _OF_A_PARTITION:
             if not _was_read(aspect, new.port):
-                # An unread M_Key needs no entry: PortInfo is in ``unread`` already, or the port hides its key.
-                if aspect != "M_Key":
+                # An M_Key needs no entry if PortInfo has one, or if the port hides the key.
+                if aspect != "M_Key" or _lacks_only_key(new.port):
                     self.unread.append((new.port.id, aspect))
                 continue
             old = self._known.get((key, aspect))
@@ -196,6 +196,11 @@ def _was_read(aspect: Aspect, port: Port) -> bool:
     if aspect == "P_KeyTable":
         return port.p_key_raw is not None
     return port.info is not None and (aspect == "PortInfo" or port.m_key_state in ("zero", "set"))
+
+
+def _lacks_only_key(port: Port) -> bool:
+    """Return whether PortInfo of an end port was read without its M_Key, as some files have it."""
+    return port.is_end_port and port.info is not None and port.m_key_state == "unreadable"
 
 
 def _partition_of(change: Difference) -> int:

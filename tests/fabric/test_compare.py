@@ -16,6 +16,7 @@ from ibkeys.reach.difference import compare_reach
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import Node, Port
+from tests.dumps.bringing import bring
 from tests.fabricsim import move_cable, replace_hca, subnet, swap_cables, tool
 
 KEY, OTHER = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00
@@ -176,6 +177,21 @@ def test_a_hidden_key_is_no_change_and_is_named() -> None:
         assert not found.differs
         assert [port.node.description for port in found.keys_hidden] == ["node02 mlx4_0"]
     assert not compare(with_it, with_it).keys_hidden
+
+
+def test_a_key_that_a_file_does_not_have_is_unknown_and_no_change() -> None:
+    """smpquery portinfo without -K has all of PortInfo but the M_Key."""
+    without, with_it = (bring("ibnetdiscover.txt", file) for file in ("portinfo.txt", "portinfo-keyed.txt"))
+    for pair, where in [
+        ((without, with_it), "the first snapshot"),
+        ((with_it, without), "the second snapshot"),
+        ((without, without), "either snapshot"),
+    ]:
+        found = compare(*pair)
+        assert not found.differs
+        assert not found.keys_hidden
+        of_keys = [(each.port.lid, each.why) for each in found.unknown if each.what == "M_Key"]
+        assert of_keys == [(2, f"it was not read in {where}")]
 
 
 def unknown(found: Comparison) -> list[tuple[str | None, str]]:

@@ -14,6 +14,7 @@ from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.const import AttributeID
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.nodes import Port
+from tests.dumps.bringing import bring
 from tests.fabricsim import between_switches, move_cable, replace_hca, subnet, tool
 
 KEY, OTHER = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00
@@ -98,6 +99,17 @@ def test_a_key_that_was_hidden_in_between_is_compared_with_the_one_before() -> N
         ("00", "01", "m_key", "zero", "set"),
         ("01", "03", "m_key", "set", "another key"),
     ]
+
+
+def test_a_key_that_a_file_does_not_have_is_unread_and_no_change() -> None:
+    """smpquery portinfo without -K has all of PortInfo but the M_Key."""
+    files = ("portinfo-keyed.txt", "portinfo.txt", "portinfo-keyed.txt")
+    history = PortHistory(lambda port: port.lid == 2)
+    unread = []
+    for file in files:
+        assert list(history.add(bring("ibnetdiscover.txt", file))) == []
+        unread.append([attribute for _, attribute in history.unread])
+    assert unread == [["P_KeyTable"], ["M_Key", "P_KeyTable"], ["P_KeyTable"]]
 
 
 def test_a_silent_node_is_unread_and_not_gone() -> None:
