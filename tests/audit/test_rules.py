@@ -45,3 +45,15 @@ def test_rule(rule: str, what: str, tmp_path: Path) -> None:
     again = result_of(rule, from_file(data, tmp_path))
     assert (again.result, again.passed, len(again.subjects)) == (result.result, result.passed, len(result.subjects))
     assert [each.message for each in again.subjects] == [each.message for each in result.subjects]
+
+
+@pytest.mark.parametrize("rule", ["MK001", "MK002", "MK004", "MK007", "MK010"])
+def test_an_m_key_that_the_file_does_not_have_is_unknown(rule: str) -> None:
+    """smpquery without -K, and an SA that does not trust the asker, give all of PortInfo but the M_Key."""
+    data = CASES[rule].trips()
+    for port in data.end_ports:
+        assert port.info is not None
+        port.info, port.says_m_key = bytes(8) + port.info[8:], False
+    result = result_of(rule, data)
+    assert (result.result, result.passed) == ("unknown", 0)
+    assert {each.message for each in result.subjects} == {"PortInfo is from a file that does not have the M_Key"}

@@ -75,13 +75,13 @@ def _guarded(data: AuditInput, port: Port) -> str | bool | None:
     """Return in words the ProtectBits, the M_Key or the partitions that a port has, now or in the baseline. The default
     partition does not count.
 
-    False: none. None: none was found, but PortInfo or the P_KeyTable of the present port was not read.
+    False: none. None: none was found, but the M_Key or the P_KeyTable of the present port was not read.
     """
     before = data.before(port)
     reasons = list(dict.fromkeys(reason for each in (port, before) if each is not None for reason in _reasons(each)))
     if reasons:
         return "it has " + " and ".join(reasons)
-    return None if port.info is None or port.p_key_raw is None else False
+    return None if port.m_key_state == "unreadable" or port.p_key_raw is None else False
 
 
 def _reasons(port: Port) -> Iterator[str]:

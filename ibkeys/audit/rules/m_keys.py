@@ -21,14 +21,20 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.nodes import Port
 
 _KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
-HIDDEN: Final = "ProtectBits 1 hides the M_Key from requests without the key: give the key to see it"
+_HIDDEN: Final = "ProtectBits 1 hides the M_Key from requests without the key: give the key to see it"
+_NOT_IN_FILE: Final = "PortInfo is from a file that does not have the M_Key"
+
+
+def why_key_unknown(port: Port) -> str:
+    """Return why the M_Key of an end port whose PortInfo was read is not known; "" if it is known."""
+    return {"hidden": _HIDDEN, "unreadable": _NOT_IN_FILE}.get(port.m_key_state, "")
 
 
 def _with_key(verdict: RuleVerdict) -> Iterator[Port]:
     """Yield the end ports whose M_Key is known, 0 included; the others are recorded as unknown."""
     for port in verdict.with_port_info(verdict.data.end_ports):
-        if port.m_key_state == "hidden":
-            verdict.unknown(port, HIDDEN, port_info(verdict.data, port, *_KEY))
+        if why := why_key_unknown(port):
+            verdict.unknown(port, why, port_info(verdict.data, port, *_KEY))
         else:
             yield port
 
@@ -79,6 +85,8 @@ def readable(data: AuditInput, verdict: RuleVerdict) -> None:
     for port in verdict.with_port_info(data.end_ports):
         if port.m_key_state == "set" and protect_bits(port) == 0:
             verdict.fail(port, "ProtectBits 0 shows the M_Key to everyone who reads it", port_info(data, port, *_KEY))
+        elif port.m_key_state == "unreadable" and protect_bits(port) == 0:
+            verdict.unknown(port, why_key_unknown(port), port_info(data, port, *_KEY))
         elif port.m_key_state != "zero":
             verdict.passed += 1
 

@@ -9,7 +9,7 @@ from typing import Final
 from ibkeys.audit.inputs import AuditInput, StoredPort, key_number, number, protect_bits
 from ibkeys.audit.rule import RuleVerdict, m_key_text, port_info, rule
 from ibkeys.audit.rules.counters import judge_counters
-from ibkeys.audit.rules.m_keys import HIDDEN
+from ibkeys.audit.rules.m_keys import why_key_unknown
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.nodes import Port
 
@@ -68,6 +68,8 @@ def _how_it_fell(port: Port) -> str:
     """Return the likely cause of a lower level, in words. A lease can only be the cause if the port has a lease, and
     its expiry leaves the key in place.
     """
+    if port.m_key_state == "unreadable":
+        return ""
     if port.m_key_state == "zero":
         return " and no M_Key: a reset removed both, or a subnet manager whose m_key is not set (no lease does that)"
     if not number(port, PortInfo.m_key_lease_period):
@@ -101,12 +103,12 @@ def _compare_with_store(verdict: RuleVerdict, port: Port, stored: StoredPort) ->
     evidence = port_info(data, port, *_KEY)
     newest = stored.keys[0][0]
     valid = [key for state, key in stored.keys if state in ("current", "pending", newest)]
-    if port.m_key_state == "hidden":
-        if data.snapshot.about.has_keys and port.m_key in valid:
+    if why := why_key_unknown(port):
+        if port.m_key_state == "hidden" and data.snapshot.about.has_keys and port.m_key in valid:
             message = "the key store's M_Key was sent, and the port still hides its key, so the key is a different one"
             verdict.fail(port, message, evidence)
         else:
-            verdict.unknown(port, HIDDEN, evidence)
+            verdict.unknown(port, why, evidence)
         return
     numbers = [data.snapshot.number_of(key) for key in valid]
     if None in numbers:
