@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from ibkeys.errors import UsageError
 from ibkeys.printable import calls_from_script
@@ -140,3 +140,14 @@ def refuse_wrong(given: Mapping[str, object], rules: Mapping[str, ArgumentRule])
         if name in rules and not rules[name].is_right(value):
             shown = type(value).__name__ if rules[name].is_secret else repr(value)
             raise UsageError(f"{name}= takes {rules[name].takes}, not {shown}")
+
+
+class Checked:
+    """The base of a dataclass whose values a script gives. Its ``_rules`` are the rules for these values."""
+
+    __slots__ = ()
+    _rules: ClassVar[Mapping[str, ArgumentRule]]
+
+    def __post_init__(self) -> None:
+        """Check the values. Raises UsageError if one has a wrong type or is out of bounds."""
+        refuse_wrong({name: getattr(self, name) for name in self._rules}, self._rules)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
-from ibkeys.arguments import ArgumentRule, file_path, number, one_of, refuse_wrong, require
+from ibkeys.arguments import ArgumentRule, Checked, file_path, number, one_of, refuse_wrong, require
 from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Timing
 from ibkeys.discovery.keyring import KeyRing
@@ -34,7 +34,7 @@ NodeNames = Mapping[int, str] | str | Path
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class Local(Checked):
     """The local port. ``ca`` and ``port``: by default the first active port of this host, else the first with a
     link. ``at``: the node of a simulated subnet, by NodeDescription or GUID; by default the one that the environment
     variable ``SIM_HOST`` names, else its first one."""
@@ -42,22 +42,15 @@ class Local:
     ca: str | None = None
     port: int | None = None
     at: str | int | None = None
-
-    def __post_init__(self) -> None:
-        """Check the values. Raises UsageError if one has a wrong type or is out of bounds."""
-        refuse_wrong({name: getattr(self, name) for name in _LOCAL_RULES}, _LOCAL_RULES)
-
-
-_LOCAL_RULES: Final = {
-    "ca": one_of((str,), "the name of a CA"),
-    "port": number(0, 254),
-    "at": one_of((str, int), "a NodeDescription or a GUID"),
-}
-"""The rules for the values of `Local`."""
+    _rules: ClassVar = {
+        "ca": one_of((str,), "the name of a CA"),
+        "port": number(0, 254),
+        "at": one_of((str, int), "a NodeDescription or a GUID"),
+    }
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
+class Stores(Checked):
     """The files of key store and journal.
 
     ``keystore``: the file with the keys. ``journal``: the file in which changes save the values that they overwrite. By
@@ -70,10 +63,12 @@ class Stores:
     keystore: str | Path | None = None
     journal: str | Path | None = None
     passphrase: Callable[[], str] | None = None
-
-    def __post_init__(self) -> None:
-        """Check the values. Raises UsageError if one has a wrong type."""
-        refuse_wrong({name: getattr(self, name) for name in _STORE_RULES}, _STORE_RULES)
+    _rules: ClassVar = {
+        **dict.fromkeys(("keystore", "journal"), one_of((str, Path), "the path of a file")),
+        "passphrase": ArgumentRule(
+            lambda value: value is None or callable(value), "a function that returns the passphrase", is_secret=True
+        ),
+    }
 
     def paths(self, simulated: bool = False, state: Path | None = None) -> StorePaths:
         """Return the files to use. *simulated*: whether the subnet is simulated. *state*: the file of its state."""
@@ -84,15 +79,6 @@ class Stores:
             journal=Path(self.journal) if self.journal else None,
             ask=self.passphrase,
         )
-
-
-_STORE_RULES: Final = {
-    **dict.fromkeys(("keystore", "journal"), one_of((str, Path), "the path of a file")),
-    "passphrase": ArgumentRule(
-        lambda value: value is None or callable(value), "a function that returns the passphrase", is_secret=True
-    ),
-}
-"""The rules for the values of `Stores`."""
 
 
 def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:

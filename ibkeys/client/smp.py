@@ -13,9 +13,9 @@ import random
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from ibkeys.arguments import ArgumentRule, refuse_wrong
+from ibkeys.arguments import ArgumentRule, Checked
 from ibkeys.client.address import DirectedAddress, LidAddress
 from ibkeys.client.in_flight import MAX_WINDOW
 from ibkeys.client.limits import NORMAL_LIMITS, Limits
@@ -46,7 +46,7 @@ _LONGEST: Final = 0xFFFFFFFF // 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Checked):
     """The timeout, retries and window of queries.
 
     ``timeout``: seconds for each attempt. ``retries``: attempts of a Get after the first; a Set has one attempt
@@ -57,21 +57,15 @@ class Timing:
     timeout: float = 1.0
     retries: int = 2
     outstanding: int | None = None
-
-    def __post_init__(self) -> None:
-        refuse_wrong({name: getattr(self, name) for name in _RULES}, _RULES)
-
-
-_RULES: Final = {
-    "timeout": ArgumentRule(
-        lambda value: type(value) in (int, float) and 0 < value <= _LONGEST, f"seconds above 0, at most {_LONGEST}"
-    ),
-    "retries": ArgumentRule(lambda value: type(value) is int and value >= 0, "a whole number from 0"),
-    "outstanding": ArgumentRule(
-        lambda value: value is None or (type(value) is int and value >= 1), "a whole number from 1"
-    ),
-}
-"""The rules for the values of `Timing`."""
+    _rules: ClassVar = {
+        "timeout": ArgumentRule(
+            lambda value: type(value) in (int, float) and 0 < value <= _LONGEST, f"seconds above 0, at most {_LONGEST}"
+        ),
+        "retries": ArgumentRule(lambda value: type(value) is int and value >= 0, "a whole number from 0"),
+        "outstanding": ArgumentRule(
+            lambda value: value is None or (type(value) is int and value >= 1), "a whole number from 1"
+        ),
+    }
 
 
 class SmpClient:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar
 
-from ibkeys.arguments import flag, key, one_of, refuse_wrong
+from ibkeys.arguments import Checked, flag, key, one_of
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.store.private_files import is_there
@@ -38,7 +38,7 @@ class SaAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Checked):
     """The M_Keys to use, apart from those of the key store.
 
     ``m_key`` is sent to every node, ``default`` to every node for which no other key is known. ``security_keys``: a
@@ -54,19 +54,12 @@ class Keys:
     trust_topology: bool = False
     ask_unproven: bool = False
     from_sa: SaAccess | None = None
-
-    def __post_init__(self) -> None:
-        """Check the values. Raises UsageError if one has a wrong type."""
-        refuse_wrong({name: getattr(self, name) for name in _RULES}, _RULES)
-
-
-_RULES: Final = {
-    **dict.fromkeys(("m_key", "default"), key(MKey, "ibkeys.MKey")),
-    "security_keys": one_of((str, Path), "the path of a directory"),
-    **dict.fromkeys(("trust_topology", "ask_unproven"), flag()),
-    "from_sa": one_of((SaAccess,), "an ibkeys.SaAccess"),
-}
-"""The rules for the values of `Keys`."""
+    _rules: ClassVar = {
+        **dict.fromkeys(("m_key", "default"), key(MKey, "ibkeys.MKey")),
+        "security_keys": one_of((str, Path), "the path of a directory"),
+        **dict.fromkeys(("trust_topology", "ask_unproven"), flag()),
+        "from_sa": one_of((SaAccess,), "an ibkeys.SaAccess"),
+    }
 
 
 def load_ring(keys: Keys, stores: StorePaths) -> tuple[KeyRing, list[str]]:
