@@ -99,20 +99,12 @@ def run(command: Callable[[], int]) -> int:
     The explanation of the error follows as in `warn`. If the reader of standard output has gone, the command still runs
     to its end, and its own exit code is returned.
     """
-    try:
-        return _run(command)
-    finally:
-        set_rest(Rest.COUNTED)
-
-
-def _run(command: Callable[[], int]) -> int:
     if sys.stdout is None:
         warn("standard output is closed", "error")
         return NOT_COMPLETED
     set_more_notes(None)
     explain(True)
     forget_names()
-    failure: BaseException
     try:
         code = command()
         require_stdout()
@@ -120,7 +112,13 @@ def _run(command: Callable[[], int]) -> int:
             _write_more_notes()
         return code
     except (Exception, KeyboardInterrupt) as error:
-        failure = error
+        return _report(error)
+    finally:
+        set_rest(Rest.COUNTED)
+
+
+def _report(failure: BaseException) -> int:
+    """Write the line about the exception that ended a command, and return the exit code."""
     try:
         require_stdout()  # output from before the failure comes before the line about the failure
     except StdoutFailed as late:
