@@ -150,8 +150,9 @@ def fabric_at(
     """
     try:
         names = _names(node_names) if node_names else {}
-        subnet, state = _simulation_of(umad)
-        paths = stores.paths(subnet is not None, state)
+        port = innermost(umad)
+        subnet: Subnet | None = getattr(port, "subnet", None)
+        paths = stores.paths(subnet is not None, getattr(port, "state_path", None))
         ring, warnings = load_ring(keys, paths)
         fabric = Fabric(umad, ring, timing, names, limits)
         sa_keys = _query_sa_keys(fabric, keys.from_sa) if keys.from_sa is not None else None
@@ -160,8 +161,8 @@ def fabric_at(
         raise
     fabric.stores = paths
     fabric.is_simulated = subnet is not None
-    assumed = _warn_of_assumptions(subnet) if subnet is not None else []
-    fabric.warnings = [*assumed, *warnings, *(sa_keys.warnings if sa_keys is not None else ())]
+    simulated = subnet.warnings if subnet is not None else ()
+    fabric.warnings = [*simulated, *warnings, *(sa_keys.warnings if sa_keys is not None else ())]
     fabric.reload_keys = partial(_reload_keys, fabric, ring, keys, paths, sa_keys)
     return fabric
 
@@ -209,18 +210,6 @@ def _query_sa_keys(fabric: Fabric, access: SaAccess) -> SaKeys:
     sa_keys = read_sa_keys(fabric.sa(access.sm_key, access.sm_lid, access.pkey_index))
     sa_keys.add_to(fabric.ring)
     return sa_keys
-
-
-def _simulation_of(umad: UmadPort) -> tuple[Subnet | None, Path | None]:
-    """Return the simulated subnet of a port, and the file of its state; None for each that does not exist."""
-    port = innermost(umad)
-    return getattr(port, "subnet", None), getattr(port, "state_path", None)
-
-
-def _warn_of_assumptions(subnet: Subnet) -> list[str]:
-    """Return a warning if the subnet was made from a snapshot in which some ports lack values; else an empty list."""
-    lacking = [str(each) for each in subnet.assumed if each.count is not None]
-    return [f"simulated, and not as it was recorded: {'; '.join(lacking)}"] if lacking else []
 
 
 def _names(names: NodeNames) -> dict[int, str]:

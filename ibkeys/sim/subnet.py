@@ -80,6 +80,12 @@ class Subnet:
         self.assumed = file.assumed
         self.fingerprint = _fingerprint(file, port_guids, link_state)
 
+    @property
+    def warnings(self) -> list[str]:
+        """A warning if the subnet was made from a snapshot in which some ports lack values; else none."""
+        lacking = [str(each) for each in self.assumed if each.count is not None]
+        return [f"simulated, and not as it was recorded: {'; '.join(lacking)}"] if lacking else []
+
     @classmethod
     def from_file(
         cls, path: str | Path, port_guids: PortGuids = "file", seed: int = 0, link_state: InitialState | None = None
