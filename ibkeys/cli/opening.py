@@ -112,7 +112,7 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
     timeout = (where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000
     timing = Timing(timeout, where.retries, where.outstanding_smps)
     limits = Limits.parse(where.limit) if where.limit else None
-    names = where.node_name_map or _default_name_map(where)
+    names = name_map_of(where)
     local = Local(where.ca or config.ca, where.port or config.port, where.at)
     port = open_port(where.backend, local)
     try:
@@ -326,12 +326,10 @@ def config_of(where: Where) -> Config:
 
 def name_map_of(where: Where) -> str | Path | None:
     """Return the node name map of the options, or else that of infiniband-diags on this host; None if there is none."""
-    return where.node_name_map or _default_name_map(where)
-
-
-def _default_name_map(where: Where) -> Path | None:
     from ibkeys.topology.names.node_names import read_node_name_map
 
+    if where.node_name_map:
+        return where.node_name_map
     if is_simulated(where) or own_simulated_host() is not None or not os.access(DEFAULT_NAME_MAP, os.R_OK):
         return None
     try:
