@@ -194,7 +194,8 @@ class Commands(click.Group):
         **extra: Any,
     ) -> NoReturn:
         """Run a command and exit with its exit code, which `exits` alone decides; *standalone_mode* has no effect."""
-        _disable_core_dumps()
+        # No core dumps: M_Keys and passphrases may be in the memory of this process.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         arguments = sys.argv[1:] if args is None else list(args)
         with streams.outlasting_readers():
             if COMPLETE_VARIABLE in os.environ:
@@ -260,12 +261,6 @@ def _unknown_command(first: str, joined: str, root: click.Context) -> Exception:
     places = 0 if hint else len(search([first], root))
     found = f"; it is in {counted(places, 'help text')}: ibkeys help {shlex.quote(first)}" if places else ""
     return UsageError(f"No such command {first!r}{hint or found} (see ibkeys help -a)")
-
-
-def _disable_core_dumps() -> None:
-    """Disable core dumps of this process: M_Keys and passphrases may be in its memory."""
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 # The garbage collector's last pass over all objects of a sweep would take a tenth of the command's time.

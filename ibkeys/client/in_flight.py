@@ -86,10 +86,6 @@ class Outstanding:
     def __len__(self) -> int:
         return len(self.flying) + len(self.overdue)
 
-    def get(self, tid: int) -> Attempt | None:
-        """Return the attempt with this TransactionID (the lower half); None if it has ended or never existed."""
-        return self.flying.get(tid) or self.overdue.get(tid)
-
     def take(self, tid: int) -> Attempt | None:
         """Remove the attempt with this TransactionID, which has ended, and return it; None if there is none."""
         return self.flying.pop(tid, None) or self.overdue.pop(tid, None)

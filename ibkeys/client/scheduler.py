@@ -188,7 +188,7 @@ class Scheduler:
         attempt has no outcome yet and the MAD is a GetResp of the same class, attribute and modifier. A Get and a Set
         have no other answer, although the kernel delivers a MAD with any response method (mad.c: ib_find_send_mad).
         """
-        attempt = self.outstanding.get(tid)
+        attempt = self.outstanding.flying.get(tid) or self.outstanding.overdue.get(tid)
         if (
             attempt is not None
             and mad[at.METHOD] == GET_RESP

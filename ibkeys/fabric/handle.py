@@ -84,7 +84,7 @@ class PortHandle(ReadablePort):
         is read once. Raises NoReply, MadStatusError, SendRefused.
         """
         if self.port.is_external and self.port.node.switch_info_raw is None:
-            self.read_switch_info()
+            self.port.node.switch_info_raw = self.get(SwitchInfo)
         capacity = self.port.capacity
         assert capacity is not None
         return capacity

@@ -123,7 +123,8 @@ class Node:
     @property
     def type_name(self) -> str:
         """``ca``, ``switch`` or ``router``; ``type N`` for any other number N."""
-        return NODE_TYPE_NAMES.get(self.type) or f"type {self.type}"
+        kind = self.info[_NODE_TYPE]
+        return NODE_TYPE_NAMES.get(kind) or f"type {kind}"
 
     @property
     def num_ports(self) -> int:
