@@ -109,13 +109,15 @@ class PortHandle(ReadablePort):
         return PKeyTable(self.get(PKeyTable, self.port.p_key_modifier(block)))
 
     def read_p_keys(self) -> tuple[PKey, ...]:
-        """Get the whole P_Key table: ceil(capacity / 32) Gets, after those of `check_arrival` and `read_capacity`.
+        """Get the whole P_Key table: ceil(capacity / 32) Gets, after those of `read_capacity`.
 
-        Entries past the capacity are left out; () for an external port of a switch without tables. Raises NoReply,
-        MadStatusError, SendRefused; Unreachable as `check_arrival` does; ImpossibleValue for an end port with
+        Of a CA or router, NodeInfo is read first: its agent answers P_KeyTable only for the port at which the SMP
+        arrives. Entries past the capacity are left out; () for an external port of a switch without tables. Raises
+        NoReply, MadStatusError, SendRefused; Unreachable as `judge_arrival` does; ImpossibleValue for an end port with
         PartitionCap 0.
         """
-        self.check_arrival()
+        if not self.port.node.is_switch:
+            self.judge_arrival(NodeInfo(self.get(NodeInfo)))
         capacity = self.read_capacity()
         if not capacity and self.port.is_end_port:
             raise ImpossibleValue(f"{self}: {NO_ENTRIES}")
@@ -128,16 +130,6 @@ class PortHandle(ReadablePort):
                 raise outcome
         self.port.p_key_raw = b"".join(blocks)[: 2 * capacity]  # type: ignore[arg-type]
         return self.port.p_keys or ()
-
-    def check_arrival(self) -> None:
-        """Get NodeInfo of a CA or router; raise Unreachable if the route leads to another port than this one, or to
-        another node than before.
-
-        An agent of a CA or router answers P_KeyTable only for the port at which the SMP arrives. For a switch, nothing
-        is sent. Raises also NoReply, MadStatusError, SendRefused.
-        """
-        if not self.port.node.is_switch:
-            self.judge_arrival(NodeInfo(self.get(NodeInfo)))
 
     def judge_arrival(self, arrival: NodeInfo) -> None:
         """Raise Unreachable if *arrival*, just read on this route, is of another node, or of another port of a CA or
