@@ -18,7 +18,7 @@ from ibkeys.harden.enforcement_run import EnforcementPlan
 from ibkeys.harden.step import HardenRequest
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.site import hosts_in, reach
-from ibkeys.mkeys.opensm.via_opensm import RunListener
+from ibkeys.mkeys.planning_options import RunListener
 from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
 from ibkeys.smkeys.planning import KeyChange, plan_change
 from ibkeys.smkeys.recorded_changes import require_open

@@ -13,10 +13,10 @@ from ibkeys.change.method import MethodChoice
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.confirming import AwaitedRun, rollback_arguments, start_guardian
-from ibkeys.mkeys.methods import KeyMethod, PlanningOptions
+from ibkeys.mkeys.methods import KeyMethod
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.planned import choose_for_keys
-from ibkeys.mkeys.opensm.via_opensm import RunListener, ViaOpensm
+from ibkeys.mkeys.planning_options import PlanningOptions, RunListener, ViaOpensm
 from ibkeys.mkeys.rollout.new_keys import KeyCommand
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult

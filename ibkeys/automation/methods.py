@@ -19,8 +19,7 @@ from ibkeys.managers.settings import read_settings_or_default
 from ibkeys.managers.ufm.login import UfmLogin, open_ufm
 from ibkeys.managers.ufm.rest import Ufm
 from ibkeys.mkeys.methods import KEY_METHODS, KeyMethod
-from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
-from ibkeys.mkeys.opensm.via_opensm import RunListener, ViaOpensm
+from ibkeys.mkeys.planning_options import STANDBY_WAIT, RunListener, ViaOpensm
 
 _COMMAND: Final = "ibkeys apply PLAN"
 """The command that messages name with another ``--via``."""

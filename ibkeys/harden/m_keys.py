@@ -11,7 +11,7 @@ from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import HardeningStep, HardenRequest, StepChange, undo_of
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.planned import plan_keys, plan_rest
-from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+from ibkeys.mkeys.planning_options import PlanningOptions, ViaOpensm
 from ibkeys.mkeys.rollout.found_ports import present_setting
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult
@@ -45,15 +45,15 @@ class MKeyStep(HardeningStep):
         Raises the errors of `plan_keys` and `plan_rest`; Refused (``open-run``) if the unfinished run removes keys, or
         sends Sets of ibkeys.
         """
-        via = ViaOpensm(asked.hosts, asked.wait, listener=asked.listener)
+        planning = PlanningOptions(lambda: ViaOpensm(asked.hosts, asked.wait, listener=asked.listener))
         unfinished = _open_run(writer)
         if unfinished is not None:
             writer.continued = unfinished.id
-            run = plan_rest(writer, via)
+            run = plan_rest(writer, planning)
         else:
             options = RunOptions(same=True, protect=LEVEL, lease=asked.lease)
             key = _common_key(writer) if self.command == "mkey-deploy" else None
-            run = plan_keys(writer, self.command, options, via, key)
+            run = plan_keys(writer, self.command, options, key, planning)
         if not run.pending:
             return None
         rollback = undo_of(None if unfinished is None else unfinished.id)

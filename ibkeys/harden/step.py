@@ -19,7 +19,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
 from ibkeys.harden.findings import StepName
 from ibkeys.managers.hosts import SmHost
-from ibkeys.mkeys.opensm.via_opensm import RunListener
+from ibkeys.mkeys.planning_options import RunListener
 from ibkeys.partitions.model import Policy
 
 COMMAND: Final = "harden"

@@ -22,7 +22,7 @@ from ibkeys.errors import IbkeysError, Incomplete, Refused, StoreError
 from ibkeys.mkeys.opensm.last_run_record import record_of_last_run
 from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
 from ibkeys.mkeys.opensm.rollback import fallback_level, is_raised
-from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+from ibkeys.mkeys.planning_options import ViaOpensm
 from ibkeys.mkeys.rollout.earlier_run import last_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.store.journal import Journal

@@ -19,6 +19,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
-from ibkeys.mkeys.rollout.removal import plan_removal
+from ibkeys.mkeys.rollout.removal import OF_REMOVAL, plan_removal
 from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.sim.state.document import dump_state, load_state
@@ -99,7 +100,7 @@ def resume(changing: Any) -> PlannedRun:
 
 
 def remove(changing: Any) -> PlannedRun:
-    return plan_removal(changing, at_once=16, max_failures=1000)
+    return plan_removal(changing, replace(OF_REMOVAL, at_once=16, max_failures=1000))
 
 
 WORK = {"deploy": deploy, "rotate": rotate, "remove": remove, "abort": plan_return, "resume": resume}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.planning_options import PlanningOptions
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
-from ibkeys.mkeys.rollout.removal import plan_removal
+from ibkeys.mkeys.rollout.removal import OF_REMOVAL, plan_removal
 from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.run_plan import carry_out
@@ -27,15 +29,15 @@ Plan = Callable[[Any], PlannedRun]
 
 
 def deploy(options: RunOptions = LEVEL_2, key: MKey | None = None, **more: Any) -> Plan:
-    return lambda w: plan_run(w, "mkey-deploy", options, key, **more)
+    return lambda w: plan_run(w, "mkey-deploy", options, key, PlanningOptions(**more))
 
 
 def rotate(options: RunOptions = LEVEL_2, key: MKey | None = None, **more: Any) -> Plan:
-    return lambda w: plan_run(w, "mkey-rotate", options, key, **more)
+    return lambda w: plan_run(w, "mkey-rotate", options, key, PlanningOptions(**more))
 
 
-def remove(**options: Any) -> Plan:
-    return lambda w: plan_removal(w, **options)
+def remove(leaves_open: bool = False, **limits: Any) -> Plan:
+    return lambda w: plan_removal(w, replace(OF_REMOVAL, **limits), PlanningOptions(leaves_open=leaves_open))
 
 
 def resume(w: Any) -> PlannedRun:
@@ -47,7 +49,7 @@ def go_on(w: Any) -> PlannedRun:
 
 
 def undo(w: Any) -> PlannedRun:
-    return plan_return(w, leaves_open=True)
+    return plan_return(w, PlanningOptions(leaves_open=True))
 
 
 class Site:

@@ -12,6 +12,7 @@ from ibkeys.errors import FileFormatError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import PortState, SMState
 from ibkeys.managers.opensm import process as opensm_host
+from ibkeys.mkeys.planning_options import PlanningOptions
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import KeyCommand, plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
@@ -32,7 +33,7 @@ def planned(
     net: Subnet, options: RunOptions, key: MKey | None = None, command: KeyCommand = "mkey-deploy", **more: Any
 ) -> PlannedRun:
     with tool(net) as fabric, writer(fabric) as w:
-        return plan_run(w, command, options, key, **more)
+        return plan_run(w, command, options, key, PlanningOptions(**more))
 
 
 def said(run: PlannedRun, interlock: str) -> list[str]:

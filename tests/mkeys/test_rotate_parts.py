@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.mkeys.planning_options import PlanningOptions
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
@@ -45,11 +46,11 @@ def test_the_others_wait_until_the_first_are_done(site: Site) -> None:
     run = site.run(deploy(RunOptions(first=3)), before=silence)
     assert (run.account.done, run.account.failed, run.account.waiting) == (2, 1, 5)
     with pytest.raises(UsageError, match="not all done"):
-        site.plan(lambda w: plan_rest(w, first=2))
+        site.plan(lambda w: plan_rest(w, PlanningOptions(first=2)))
     site.net.silence(victim, False)
     run = site.run(resume)
     assert (run.account.done, run.account.waiting) == (1, 5)
-    run = site.run(lambda w: plan_rest(w, first=2))
+    run = site.run(lambda w: plan_rest(w, PlanningOptions(first=2)))
     assert (run.account.done, run.account.waiting) == (2, 3)
     assert site.run(resume).account.done == 3
 
@@ -91,7 +92,7 @@ def test_nothing_to_go_on_with(site: Site) -> None:
     site.run(deploy())
     assert not site.plan(resume).pending
     with pytest.raises(UsageError, match="first="):
-        site.plan(lambda w: plan_rest(w, first=2))
+        site.plan(lambda w: plan_rest(w, PlanningOptions(first=2)))
     site.run(undo)
     with pytest.raises(StoreError, match="was rolled back"):
         site.plan(resume)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.key_sources import add_store
+from ibkeys.mkeys.planning_options import PlanningOptions
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
-from ibkeys.mkeys.rollout.removal import plan_removal
+from ibkeys.mkeys.rollout.removal import OF_REMOVAL, plan_removal
 from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.run_plan import carry_out
@@ -91,7 +93,7 @@ def test_every_key_is_kept_and_every_run_comes_to_its_end(
             return results
 
         if command == "mkey-remove":
-            run = plan_removal(w, at_once, first, 1000)
+            run = plan_removal(w, replace(OF_REMOVAL, at_once=at_once, first=first, max_failures=1000))
         else:
             options = RunOptions(same, level, None, at_once, first, 1000)
             run = plan_run(w, command, options, GIVEN if same else None)
@@ -107,7 +109,7 @@ def test_every_key_is_kept_and_every_run_comes_to_its_end(
         if not begun:
             return
         if back:
-            carry(plan_return(w, leaves_open=True))
+            carry(plan_return(w, PlanningOptions(leaves_open=True)))
             assert {port.guid: (port.m_key, port.protect_bits, port.lease_period) for port in ports} == before
             return
         carry(plan_rest(w))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.mkeys.confirming import AwaitedRun
     from ibkeys.mkeys.opensm.lowering import Lowering
-    from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+    from ibkeys.mkeys.planning_options import ViaOpensm
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import ChangeWriter
-    from ibkeys.mkeys.methods import KeyMethod, PlanningOptions
+    from ibkeys.mkeys.methods import KeyMethod
+    from ibkeys.mkeys.planning_options import PlanningOptions
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
 
 

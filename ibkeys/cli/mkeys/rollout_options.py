@@ -136,10 +136,11 @@ class KeyRunOptions(ChangeWithHostsOptions):
 
         A simulated subnet has no OpenSM.
         """
-        from ibkeys.mkeys.methods import KEY_METHODS, DirectKeys
+        from ibkeys.mkeys.methods import KEY_METHODS
+        from ibkeys.store.journal.runs import DIRECT
 
         if self.via is None or self.via == "auto":
-            return KEY_METHODS[DirectKeys.name] if is_simulated(self.where) else None
+            return KEY_METHODS[DIRECT] if is_simulated(self.where) else None
         return KEY_METHODS[self.via]
 
 

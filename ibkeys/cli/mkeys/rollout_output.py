@@ -12,7 +12,7 @@ from ibkeys.cli.exits import write_exact
 from ibkeys.cli.render import write_rows
 
 if TYPE_CHECKING:
-    from ibkeys.mkeys.opensm.via_opensm import RunListener
+    from ibkeys.mkeys.planning_options import RunListener
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ def run_listener() -> RunListener:
     It writes the user's own tasks. It writes each step after its first look, and again when a later look finds it
     complete.
     """
-    from ibkeys.mkeys.opensm.via_opensm import RunListener
+    from ibkeys.mkeys.planning_options import RunListener
 
     last_state: tuple[str, bool] = ("", False)
 

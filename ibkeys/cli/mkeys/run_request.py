@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ibkeys.discovery.wanted import OnFound
     from ibkeys.managers.hosts import SmHost
     from ibkeys.mkeys.confirming import AwaitedRun
-    from ibkeys.mkeys.methods import KeyMethod, PlanningOptions
-    from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+    from ibkeys.mkeys.methods import KeyMethod
+    from ibkeys.mkeys.planning_options import PlanningOptions, ViaOpensm
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
 
     PlanRun = Callable[[KeyMethod, ChangeWriter, PlanningOptions], PlannedRun]
@@ -59,7 +59,7 @@ class RunRequest:
 
         *awaits*: the wait for the confirmation, which is notified when the run begins; None if there is none.
         """
-        from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+        from ibkeys.mkeys.planning_options import ViaOpensm
 
         listener = run_listener()
         if awaits is not None:
@@ -69,7 +69,7 @@ class RunRequest:
 
     def planning(self, progress: OnFound | None = None, awaits: AwaitedRun | None = None) -> PlanningOptions:
         """Return the options for planning the run. *awaits*: as in `through`."""
-        from ibkeys.mkeys.methods import PlanningOptions
+        from ibkeys.mkeys.planning_options import PlanningOptions
 
         return PlanningOptions(lambda: self.through(awaits), progress)
 

@@ -48,7 +48,7 @@ from ibkeys.mkeys.opensm.standbys import (
     refuse_other_settings,
     steady_seconds,
 )
-from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+from ibkeys.mkeys.planning_options import ViaOpensm
 from ibkeys.printable import counted, named
 
 

@@ -18,7 +18,7 @@ from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import READING, method_of_earlier_run, reach_hosts_of_last_run
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.rollback import fallback_level, is_raised, lower_level
-from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+from ibkeys.mkeys.planning_options import ViaOpensm
 from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_strange_ports
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.going_back import return_of_last_run

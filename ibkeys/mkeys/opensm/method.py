@@ -18,7 +18,7 @@ from ibkeys.managers.site import KEPT_HOSTS, ReachedHost
 from ibkeys.mkeys.opensm.key_proof import PortReadings
 from ibkeys.mkeys.opensm.key_steps import KeySteps
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+from ibkeys.mkeys.planning_options import ViaOpensm
 from ibkeys.mkeys.rollout.planned_run import RunStart
 from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -56,7 +57,7 @@ from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.rollback import plan_rollback, refuse_mixed_keys, require_raised_level
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
-from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+from ibkeys.mkeys.planning_options import PlanningOptions, ViaOpensm
 from ibkeys.mkeys.rollout.earlier_run import refuse_strange_ports
 from ibkeys.mkeys.rollout.going_back import note_return_of_former_keys, return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import object_to_user_key, why_left_alone
@@ -88,9 +89,8 @@ def plan_keys(
     writer: ChangeWriter,
     command: str,
     options: RunOptions,
-    through: ViaOpensm,
-    new_key: MKey | None = None,
-    progress: OnFound | None = None,
+    new_key: MKey | None,
+    planning: PlanningOptions,
 ) -> PlannedRun:
     """Plan a new run that gives all ports one M_Key (mkey-deploy, mkey-rotate). *new_key*: the key; None generates one.
 
@@ -103,11 +103,10 @@ def plan_keys(
     run = _plan_new(
         writer,
         command,
-        options,
+        replace(options, same=True),
         lambda old: old.with_values(key, options.protect, options.lease),
         partial(why_left_alone, command),
-        through,
-        progress,
+        planning,
     )
     object_to_user_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None and run.jobs:
@@ -115,22 +114,19 @@ def plan_keys(
     return run
 
 
-def plan_removal(
-    writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
-) -> PlannedRun:
-    """Plan a new run that removes the M_Key of all ports. Unless *leaves_open*, the user is asked whether the ports may
-    be without a key afterwards. Raises the errors of `plan_keys`."""
+def plan_removal(writer: ChangeWriter, options: RunOptions, planning: PlanningOptions) -> PlannedRun:
+    """Plan a new run that removes the M_Key of all ports. Unless ``planning.leaves_open``, the user is asked whether
+    the ports may be without a key afterwards. Raises the errors of `plan_keys`."""
     stored = writer.keystore.current()
     run = _plan_new(
         writer,
         REMOVAL,
-        RunOptions(False, 0, 0),
+        options,
         lambda old: NO_KEY_SETTING,
         lambda job: why_nothing_to_remove(job, stored),
-        through,
-        progress,
+        planning,
     )
-    if run.jobs and not leaves_open:
+    if run.jobs and not planning.leaves_open:
         run.plan.questions = [no_keys_left(_ports_of_subnet(run))]
     return run
 
@@ -141,12 +137,12 @@ def _plan_new(
     options: RunOptions,
     wanted: Callable[[KeySetting], KeySetting],
     left_alone: Callable[[PortJob], str],
-    through: ViaOpensm,
-    progress: OnFound | None,
+    planning: PlanningOptions,
 ) -> PlannedRun:
+    through = planning.through()
     reached = _reach_hosts(writer, through.hosts)
     key_files = _take_keys(writer, reached)
-    run = plan_new_run(writer, command, options, wanted, left_alone, progress=progress, reading=READING)
+    run = plan_new_run(writer, command, options, wanted, left_alone, progress=planning.progress, reading=READING)
     _give_to_opensm(run)
     refuse_hidden_keys(writer, run, key_files)
     now = _common_setting(run)
@@ -171,15 +167,16 @@ def _ports_of_subnet(run: PlannedRun) -> str:
     return f"{counted(len(run.jobs), 'port')} of the subnet"
 
 
-def plan_rest(writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None = None) -> PlannedRun:
+def plan_rest(writer: ChangeWriter, planning: PlanningOptions) -> PlannedRun:
     """Plan the rest of the last run, which was interrupted, or during which some ports were offline.
 
     This also confirms a run that still awaits its confirmation. Raises UsageError if there is no such run, Refused
     (``overtaken``) if another program or administrator has changed its files or ports, Incomplete if none of its ports
     could be read, and the errors of `plan_keys`.
     """
+    through = planning.through()
     record, reached = reach_hosts_of_last_run(writer, through)
-    run = rest_of_last_run(writer, progress=progress, reading=READING)
+    run = rest_of_last_run(writer, planning, READING)
     refuse_strange_ports(writer, run)
     _give_to_opensm(run)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
@@ -193,9 +190,7 @@ def plan_rest(writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None
     return run
 
 
-def plan_return(
-    writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
-) -> PlannedRun:
+def plan_return(writer: ChangeWriter, planning: PlanningOptions) -> PlannedRun:
     """Plan to give all ports the key, level and lease from before the last run, by steps of the same kind.
 
     Raises Refused (``overtaken``) if another program or administrator has changed files or ports since, and (`MIXED`)
@@ -203,8 +198,9 @@ def plan_return(
     there is no such run, Incomplete if none of its ports could be read, and the errors of `plan_keys` and
     `note_return_of_former_keys`.
     """
+    through = planning.through()
     record, reached = reach_hosts_of_last_run(writer, through)
-    run = return_of_last_run(writer, progress=progress, reading=READING)
+    run = return_of_last_run(writer, planning, READING)
     refuse_strange_ports(writer, run)
     _give_to_opensm(run)
     settings = {job.old for job in [*run.jobs, *run.already_set]}
@@ -221,7 +217,7 @@ def plan_return(
         return run
     _refuse_without_ports(run, record)
     _describe(writer, run, method)
-    note_return_of_former_keys(writer, run, leaves_open)
+    note_return_of_former_keys(writer, run, planning.leaves_open)
     return run
 
 

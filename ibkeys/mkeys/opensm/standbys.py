@@ -34,6 +34,7 @@ from ibkeys.managers.site import ReachedHost
 from ibkeys.managers.start_command import command_to_start
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.mkeys.opensm.fit_managers import setting_in_options
+from ibkeys.mkeys.planning_options import STANDBY_WAIT
 from ibkeys.store.journal import FileEntry, RunningOperation
 from ibkeys.topology.subnet_manager import sm_state_name
 
@@ -43,8 +44,6 @@ LEVEL_NOT_RAISED: Final = "The M_Key was set, but the level was not raised."
 STEADY_FACTOR: Final = 1.5
 """A standby counts as stable after this many polling times in the state STANDBY. A standby with a wrong key leaves that
 state within one polling time. With OpenSM's default options this is 60 seconds."""
-STANDBY_WAIT: Final = 600.0
-"""Seconds that a user has to log in to a host and start a standby there."""
 
 
 def steady_seconds(manager: ManagedOpensm) -> float:

@@ -8,10 +8,11 @@ from functools import partial
 from ibkeys.change.interlocks.m_keys import no_keys_left
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
+from ibkeys.discovery.wanted import LINKS, Wanted
 from ibkeys.errors import Refused
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mkeys.planning_options import NO_OPTIONS, PlanningOptions
 from ibkeys.mkeys.rollout.earlier_run import (
     key_named,
     last_run_with_keys,
@@ -29,44 +30,32 @@ from ibkeys.store.journal.runs import RunPort
 from ibkeys.store.keystore.keystore import KeyStore
 
 
-def plan_return(
-    writer: ChangeWriter,
-    at_once: int | None = None,
-    max_failures: int | None = None,
-    progress: OnFound | None = None,
-    *,
-    leaves_open: bool = False,
-) -> PlannedRun:
+def plan_return(writer: ChangeWriter, planning: PlanningOptions = NO_OPTIONS) -> PlannedRun:
     """Plan to give every port that the last run has begun its former key, level and lease.
 
-    *at_once*, *max_failures*: None keeps the limit of the run; *progress*: called with the progress of the sweep;
-    *leaves_open*: as in `note_return_of_former_keys`. Raises UsageError if there is no run, and for a run through
-    OpenSM; Refused (``overtaken``) if another program or administrator has changed its ports since; KeyGone,
-    StoreError; and the errors of `note_return_of_former_keys` and `Fabric.sweep`.
+    Raises UsageError if there is no run, and for a run through OpenSM; Refused (``overtaken``) if another program or
+    administrator has changed its ports since; KeyGone, StoreError; and the errors of `note_return_of_former_keys` and
+    `Fabric.sweep`.
     """
-    run = return_of_last_run(writer, at_once, max_failures, progress)
+    run = return_of_last_run(writer, planning)
     refuse_other_method(run)
     refuse_strange_ports(writer, run)
     describe(writer, run)
-    note_return_of_former_keys(writer, run, leaves_open)
+    note_return_of_former_keys(writer, run, planning.leaves_open)
     return run
 
 
 def return_of_last_run(
-    writer: ChangeWriter,
-    at_once: int | None = None,
-    max_failures: int | None = None,
-    progress: OnFound | None = None,
-    reading: Wanted = LINKS,
+    writer: ChangeWriter, planning: PlanningOptions = NO_OPTIONS, reading: Wanted = LINKS
 ) -> PlannedRun:
     """Plan as `plan_return` does, but for a run by any method, and without changes, notes, objections and the check for
     changed ports. *reading*: the attributes that the sweep reads. Raises the errors of `last_run_with_keys` and
     `Fabric.sweep`."""
     store = writer.keystore
     last, ports = last_run_with_keys(writer, store)
-    options = replace(with_bounds(last.options, at_once, max_failures), first=None)
+    options = replace(with_bounds(last.options, planning.at_once, planning.max_failures), first=None)
     prefer_keys_of_run(writer.fabric.ring, store, last, ports)
-    found = writer.fabric.sweep(progress=progress, wanted=reading)
+    found = writer.fabric.sweep(progress=planning.progress, wanted=reading)
     unused = [store.ref_of(port.key_name) for port in ports if port.key_name is not None and not port.is_begun]
     run = PlannedRun(
         Plan(last.command),

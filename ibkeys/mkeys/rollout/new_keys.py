@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from ibkeys.arguments import given
 from ibkeys.change.interlocks.m_keys import first_keys_at_level_0, objections_to_key
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.discovery.wanted import OnFound
 from ibkeys.errors import UsageError
 from ibkeys.keys.key_setting import check_level_and_lease
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
+from ibkeys.mkeys.planning_options import NO_OPTIONS, PlanningOptions
+from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.run_plan import describe
@@ -26,20 +25,14 @@ def plan_run(
     command: KeyCommand,
     options: RunOptions,
     new_key: MKey | None = None,
-    order: Order = "farthest",
-    key_file: str = "",
-    progress: OnFound | None = None,
-    opensm_conf: Path | None = None,
+    planning: PlanningOptions = NO_OPTIONS,
 ) -> PlannedRun:
     """Plan a new run over every end port of the fabric: first keys (mkey-deploy), or new ones (mkey-rotate).
 
-    *new_key*: the key for all ports, which needs ``options.same``; None generates keys. *order*: the order by hops from
-    the local port. *key_file*: the name of the file that *new_key* came from, "" for none. *progress*: called with the
-    progress of the sweep. *opensm_conf*: an options file with which an SM of this subnet starts, besides those that are
-    found on this host.
+    *new_key*: the key for all ports, which needs ``options.same``; None generates keys.
 
-    Raises UsageError for options or a key that cannot be used; FileFormatError if *opensm_conf* cannot be read; Refused
-    (``open-run``) while another run is not finished; StoreError, and the errors of `Fabric.sweep`.
+    Raises UsageError for options or a key that cannot be used; FileFormatError if ``planning.opensm_conf`` cannot be
+    read; Refused (``open-run``) while another run is not finished; StoreError, and the errors of `Fabric.sweep`.
     """
     _check(options, new_key)
     shared = (new_key or MKey.generate()) if options.same else None
@@ -49,11 +42,11 @@ def plan_run(
         options,
         lambda old: old.with_values(shared or MKey.generate(), options.protect, options.lease),
         lambda job: why_left_alone(command, job),
-        order,
-        progress,
+        planning.order,
+        planning.progress,
         waits_for_absent=command == "mkey-rotate",
     )
-    describe(writer, run, key_file, opensm_conf, generated=new_key is None)
+    describe(writer, run, planning.key_file, planning.opensm_conf, generated=new_key is None)
     object_to_user_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None:
         open_ports = sum(not job.wanted.protect for job in run.jobs)

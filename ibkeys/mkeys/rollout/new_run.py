@@ -6,13 +6,13 @@ left alone. A port whose key is not known is skipped, without an SMP that could 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.target import PortTarget
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
+from ibkeys.mkeys.planning_options import Order
 from ibkeys.mkeys.rollout.absent_ports import name_absent_in_new_run
 from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
 from ibkeys.mkeys.rollout.found_ports import candidate_ports, has_wanted_setting, present_setting, put_in_stages
@@ -21,9 +21,6 @@ from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.rollout import SetsOfIbkeys
 from ibkeys.store.journal.runs import RunOptions
-
-Order = Literal["farthest", "nearest"]
-"""Which ports are changed first, by hops from the local port."""
 
 
 def plan_new_run(

@@ -9,14 +9,15 @@ shows its key: ProtectBits have no effect while the M_Key is 0, and at level 0 a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from ibkeys.change.interlocks.m_keys import no_keys_left
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.discovery.wanted import OnFound
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mkeys.planning_options import NO_OPTIONS, PlanningOptions
 from ibkeys.mkeys.rollout.found_ports import has_wanted_setting
-from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
+from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.run_plan import describe
@@ -24,40 +25,33 @@ from ibkeys.store.journal.runs import REMOVAL, RunOptions
 
 NO_KEY_SETTING = KeySetting(NO_MKEY, 0, 0)
 """The setting of every port after the run."""
+OF_REMOVAL: Final = RunOptions(False, NO_KEY_SETTING.protect, NO_KEY_SETTING.lease)
 
 
 def plan_removal(
-    writer: ChangeWriter,
-    at_once: int = 64,
-    first: int | None = None,
-    max_failures: int = 5,
-    order: Order = "farthest",
-    progress: OnFound | None = None,
-    *,
-    leaves_open: bool = False,
+    writer: ChangeWriter, options: RunOptions = OF_REMOVAL, planning: PlanningOptions = NO_OPTIONS
 ) -> PlannedRun:
     """Plan a new run that removes M_Key, level and lease from every end port of the fabric. All former keys stay in the
     key store.
 
-    *at_once*, *first*, *max_failures*: as in `RunOptions`; *order*: which ports are changed first; *progress*: called
-    with the progress of the sweep. A port without a key is changed if its level or lease is not 0, and is part of the
-    run if the key store has a key for it. Unless *leaves_open*, the user is asked whether the ports may be without a
-    key afterwards. Raises Refused (``open-run``) while another run is not finished, and the errors of `Fabric.sweep`.
+    *options*: `OF_REMOVAL` with the limits of the user. A port without a key is changed if its level or lease is not 0,
+    and is part of the run if the key store has a key for it. Unless ``planning.leaves_open``, the user is asked whether
+    the ports may be without a key afterwards. Raises Refused (``open-run``) while another run is not finished, and the
+    errors of `Fabric.sweep`.
     """
     stored = writer.keystore.current()
-    options = RunOptions(False, NO_KEY_SETTING.protect, NO_KEY_SETTING.lease, at_once, first, max_failures)
     run = plan_new_run(
         writer,
         REMOVAL,
         options,
         lambda old: NO_KEY_SETTING,
         lambda job: why_nothing_to_remove(job, stored),
-        order,
-        progress,
+        planning.order,
+        planning.progress,
     )
     describe(writer, run)
     losing = sum(not job.old.key.is_zero for job in run.jobs)
-    if losing and not leaves_open:
+    if losing and not planning.leaves_open:
         who = f"{losing} ports lose their M_Keys" if losing > 1 else "1 port loses its M_Key"
         run.plan.questions = [no_keys_left(who)]
     return run

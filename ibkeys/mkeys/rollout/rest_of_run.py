@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from ibkeys.arguments import given
 from ibkeys.change.choosing import verify_choice
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
+from ibkeys.discovery.wanted import LINKS, Wanted
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.managers.hosts import SmHost
+from ibkeys.mkeys.planning_options import NO_OPTIONS, PlanningOptions
 from ibkeys.mkeys.rollout.absent_ports import name_absent_beside_run
 from ibkeys.mkeys.rollout.earlier_run import (
     last_run_with_keys,
@@ -33,44 +32,27 @@ from ibkeys.store.journal.runs import REMOVAL, MKeyRun, RunPort, shared_key_name
 from ibkeys.store.keystore.keystore import KeyStore
 
 
-def plan_rest(
-    writer: ChangeWriter,
-    at_once: int | None = None,
-    max_failures: int | None = None,
-    progress: OnFound | None = None,
-    opensm_conf: Path | None = None,
-    first: int | None = None,
-    hosts: Sequence[SmHost] = (SmHost(),),
-) -> PlannedRun:
+def plan_rest(writer: ChangeWriter, planning: PlanningOptions = NO_OPTIONS) -> PlannedRun:
     """Plan the rest of the last run: the ports that were interrupted or failed, then the ports after its first ones.
 
     A port that may have been set is judged by its answer: with its new key it is finished, otherwise it gets that key.
-    *at_once*, *max_failures*: None keeps the limit of the run. *progress*: called with the progress of the sweep.
-    *opensm_conf*: as in `plan_run`. *first*: most ports to change of those after the first ones, None for all. *hosts*:
-    the hosts that may have an OpenSM, this one first; if empty, it is not checked whether ibkeys would choose the same
-    method again.
 
     Raises UsageError if there is no such run, for a run that is half rolled back or goes through OpenSM, and for
-    *first* if the run has no first ports or these are not done; StoreError if the run was rolled back; Refused
-    (``stale``) if ibkeys chose the method of the run and would choose another one now, and (``overtaken``) if another
-    program or administrator has changed its ports; KeyGone, StoreError; and the errors of `Fabric.sweep`.
+    ``planning.first`` if the run has no first ports or these are not done; StoreError if the run was rolled back;
+    Refused (``stale``) if ibkeys chose the method of the run and would choose another one now, and (``overtaken``) if
+    another program or administrator has changed its ports; KeyGone, StoreError; and the errors of `Fabric.sweep`.
     """
-    run = rest_of_last_run(writer, at_once, max_failures, progress, first=first)
+    run = rest_of_last_run(writer, planning)
     refuse_other_method(run)
-    if run.last is not None and hosts:
-        verify_choice(writer, run.last.id, run.method_name, run.found, hosts)
+    if run.last is not None and planning.hosts:
+        verify_choice(writer, run.last.id, run.method_name, run.found, planning.hosts)
     refuse_strange_ports(writer, run)
-    describe(writer, run, opensm_conf=opensm_conf)
+    describe(writer, run, opensm_conf=planning.opensm_conf)
     return run
 
 
 def rest_of_last_run(
-    writer: ChangeWriter,
-    at_once: int | None = None,
-    max_failures: int | None = None,
-    progress: OnFound | None = None,
-    reading: Wanted = LINKS,
-    first: int | None = None,
+    writer: ChangeWriter, planning: PlanningOptions = NO_OPTIONS, reading: Wanted = LINKS
 ) -> PlannedRun:
     """Plan as `plan_rest` does, but for a run by any method, and without changes, objections and the check for changed
     ports. *reading*: the attributes that the sweep reads. Raises UsageError, KeyGone, StoreError and the errors of
@@ -81,9 +63,10 @@ def rest_of_last_run(
         raise StoreError(f"{last.name} was rolled back, or its record was ended; there is nothing to continue")
     if last.operation.is_half_undone:
         raise UsageError(f"{last.name} is half rolled back: `ibkeys resume {last.id}` finishes that")
-    options = replace(with_bounds(last.options, at_once, max_failures), first=_ports_before_stop(last, ports, first))
+    bounds = with_bounds(last.options, planning.at_once, planning.max_failures)
+    options = replace(bounds, first=_ports_before_stop(last, ports, planning.first))
     prefer_keys_of_run(writer.fabric.ring, store, last, ports)
-    found = writer.fabric.sweep(progress=progress, wanted=reading)
+    found = writer.fabric.sweep(progress=planning.progress, wanted=reading)
     run = PlannedRun(
         Plan(last.command), options, found, is_open=last.is_open, method=SetsOfIbkeys(), beginning=LastRun(last)
     )

@@ -39,8 +39,9 @@ from ibkeys.mkeys.opensm import key_steps, planned
 from ibkeys.mkeys.opensm.fit_managers import KEY_LINES, KEY_OPTIONS
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.method import OpensmMethod
-from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+from ibkeys.mkeys.planning_options import PlanningOptions, ViaOpensm
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.mkeys.rollout.removal import OF_REMOVAL
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.sim.nodes import SimPort
@@ -202,7 +203,8 @@ class Bench:
     stores: str = ""
 
     def deploy(self, level: int = 2, lease: int = 60, confirm: bool = False) -> None:
-        self.run(lambda w, t: planned.plan_keys(w, "mkey-deploy", RunOptions(True, level, lease), t), confirm=confirm)
+        options = RunOptions(True, level, lease)
+        self.run(lambda w, t: planned.plan_keys(w, "mkey-deploy", options, None, t), confirm=confirm)
 
     def rotate(
         self,
@@ -212,16 +214,16 @@ class Bench:
         confirm: bool = False,
     ) -> None:
         options = RunOptions(True, level, lease)
-        self.run(lambda w, t: planned.plan_keys(w, "mkey-rotate", options, t), open_while_rotating, confirm)
+        self.run(lambda w, t: planned.plan_keys(w, "mkey-rotate", options, None, t), open_while_rotating, confirm)
 
     def remove(self, confirm: bool = False) -> None:
-        self.run(lambda w, t: planned.plan_removal(w, t, leaves_open=True), confirm=confirm)
+        self.run(lambda w, t: planned.plan_removal(w, OF_REMOVAL, replace(t, leaves_open=True)), confirm=confirm)
 
     def resume(self) -> None:
         self.run(planned.plan_rest)
 
     def abort(self) -> None:
-        self.run(lambda w, t: planned.plan_return(w, t, leaves_open=True))
+        self.run(lambda w, t: planned.plan_return(w, replace(t, leaves_open=True)))
 
     def settle(self) -> None:
         """Keep in the key store where ports are now."""
@@ -235,13 +237,14 @@ class Bench:
 
     def run(
         self,
-        plan: Callable[[ChangeWriter, ViaOpensm], PlannedRun],
+        plan: Callable[[ChangeWriter, PlanningOptions], PlannedRun],
         open_while_rotating: bool = False,
         confirm: bool = False,
     ) -> None:
         """Plan and carry out. *confirm*: the run is to be confirmed."""
         with self.writer() as writer:
-            run = plan(writer, ViaOpensm([SmHost()], WAIT, open_while_rotating, confirm=confirm))
+            through = ViaOpensm([SmHost()], WAIT, open_while_rotating, confirm=confirm)
+            run = plan(writer, PlanningOptions(lambda: through))
             carry_out(writer, run, self.results.append)
 
     @contextmanager

@@ -26,7 +26,7 @@ from ibkeys.mkeys.opensm.course import RunKeys, plan_steps
 from ibkeys.mkeys.opensm.planned import plan_rest
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.rollback import fallback_level, is_raised, lower_level, raising_step
-from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+from ibkeys.mkeys.planning_options import PlanningOptions, ViaOpensm
 from ibkeys.store.journal import Journal, Stage
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from tests.mkeys.opensm.madeup import Bench
@@ -220,7 +220,7 @@ def test_while_a_run_may_go_back_no_other_begins_and_a_resume_keeps_it(bench: Be
         bench.rotate()
     assert refused.value.interlock == "open-run"
     with bench.writer() as writer:
-        assert plan_rest(writer, ViaOpensm([SmHost()], 1)).pending
+        assert plan_rest(writer, PlanningOptions(lambda: ViaOpensm([SmHost()], 1))).pending
     bench.resume()
     assert (bench.opensm.key(), bench.run_state(), stage(bench)) == (before, "done", "confirmed")
     bench.rotate()

@@ -14,7 +14,8 @@ from ibkeys.change.runner import WAIT
 from ibkeys.errors import FileChanged, NotStored, Refused, StoreError
 from ibkeys.managers.hosts import SmHost
 from ibkeys.mkeys.opensm.planned import plan_removal
-from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
+from ibkeys.mkeys.planning_options import PlanningOptions, ViaOpensm
+from ibkeys.mkeys.rollout.removal import OF_REMOVAL
 from ibkeys.sim.nodes import SimPort
 from ibkeys.store.journal import Journal
 from tests.mkeys.opensm.madeup import CONF, Bench
@@ -46,7 +47,7 @@ def test_no_key_then_one_then_another_then_none(bench: Bench) -> None:
 
 def test_a_run_through_opensm_is_one_where_no_port_changes_too(bench: Bench) -> None:
     with bench.writer() as writer:
-        run = plan_removal(writer, ViaOpensm([SmHost()], WAIT))
+        run = plan_removal(writer, OF_REMOVAL, PlanningOptions(lambda: ViaOpensm([SmHost()], WAIT)))
     assert (run.acts, run.method_name) == (False, "opensm")
     assert not run.pending
     assert {each.reason for each in run.skipped} == {"no M_Key, no level and no lease"}
@@ -55,7 +56,7 @@ def test_a_run_through_opensm_is_one_where_no_port_changes_too(bench: Bench) -> 
 def test_nothing_to_remove_is_not_said_where_the_options_file_has_a_key(bench: Bench) -> None:
     bench.opensm.conf.write_bytes(CONF + b"m_key 0x0000000000000007\n")
     with bench.writer() as writer, pytest.raises(Refused, match="says another M_Key, but the ports have none"):
-        plan_removal(writer, ViaOpensm([SmHost()], WAIT))
+        plan_removal(writer, OF_REMOVAL, PlanningOptions(lambda: ViaOpensm([SmHost()], WAIT)))
 
 
 def test_a_lease_that_opensm_raises_above_its_sweep_interval_is_no_other_setting(bench: Bench) -> None:
