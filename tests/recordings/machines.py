@@ -45,11 +45,11 @@ class NamedHost(ThisHost):
         return self.there
 
     def replace(self, operation: RunningOperation, seen: SeenFile, *words: Any, **options: Any) -> FileEntry:
-        return ThisHost.replace(self, self._named(operation), seen, *words, **options)
+        return ThisHost.replace(self._named(operation), seen, *words, **options)
 
     @contextmanager
     def stage(self, operation: RunningOperation, seen: SeenFile, data: bytes, **options: Any) -> Iterator[StagedFile]:
-        with ThisHost.stage(self, self._named(operation), seen, data, **options) as staged:
+        with ThisHost.stage(self._named(operation), seen, data, **options) as staged:
             yield staged
 
     def guard(self, seconds: float) -> Any:

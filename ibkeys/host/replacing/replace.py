@@ -49,8 +49,8 @@ def replace(
     operation: RunningOperation,
     seen: SeenFile,
     data: bytes | None,
+    mode: int = 0o644,
     *,
-    mode: int = 0o600,
     conversions: FileConversions = WITHOUT_KEYS,
     rights: int | None = None,
     owner: int | None = None,
@@ -58,11 +58,12 @@ def replace(
     """Replace the contents of a file by *data* (None removes the file), and return its entry in the journal. *seen*:
     the file as it was read.
 
-    The former bytes are in the journal, synced, before anything is written. The file keeps owner, mode, ACL and label.
-    A file that did not exist gets *mode* and *owner* (a user ID, None for that of this process); the file of another
-    owner gets the group of its folder. *rights*: the permission bits of the new file whether or not it existed, None to
-    keep them; they may not give more rights than the old file. Until the new file is complete its mode is 0600. The
-    entry stays ``pending``: the caller notes in it whether the change took effect.
+    Before anything is written, *seen* is in the journal, synced, with the host's name; *conversions* converts the bytes
+    of a file with keys for the journal. The file keeps owner, mode, ACL and label. A file that did not exist gets
+    *mode* and *owner* (a user ID, None for that of this process); the file of another owner gets the group of its
+    folder. *rights*: the permission bits of the new file whether or not it existed, in place of *mode*. If they give
+    more rights than the old file, or the file has an ACL, that is refused. Until the new file is complete its mode is
+    0600. The entry stays ``pending``: the caller notes in it whether the change took effect.
 
     Raises FileChanged if the file is not as it was read: the version of another user or program is in place. Raises
     FileError if the file cannot be replaced: nothing was written, or ``is_replaced`` says which version is in place.
@@ -116,9 +117,10 @@ def record(
 def clean_up(recorded: RecordedImages, conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
     """Remove the temporary files that interrupted runs left beside the files of *recorded*, and return all of them.
 
-    A temporary file is removed if it is incomplete, or if the journal has its bytes. The temporary files of a running
-    process are not touched, and a folder that does not exist is left out. Raises FileError if a folder cannot be read
-    or a file cannot be removed; and the errors of *conversions*, except KeyGone.
+    *conversions*: those of all these files. A temporary file is removed if it is incomplete, or if the journal has its
+    bytes. The temporary files of a running process are not touched, and a folder that does not exist is left out.
+    Raises FileError if a folder cannot be read or a file cannot be removed; and the errors of *conversions*, except
+    KeyGone.
     """
 
     def is_known(data: bytes, place: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -10,24 +9,25 @@ from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.host.host_lock import FoundLock, LocalLock, take_lock
 from ibkeys.host.replacing import replace as replacing
-from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.file_to_replace import SeenFile, look, real_path
 from ibkeys.host.replacing.hindrances import hindrance_to_replacing
 from ibkeys.host.replacing.mounts import is_in_layer
-from ibkeys.host.replacing.replace import LeftOvers, RecordedImages
 from ibkeys.host.replacing.rights import set_mode
-from ibkeys.host.replacing.staging import StagedFile, stage
+from ibkeys.host.replacing.staging import stage
 from ibkeys.managers.machines.local_processes import LocalProcesses
 from ibkeys.managers.machines.other_root import refuse_other_root
 from ibkeys.managers.machines.remote_guard import RemoteGuard
 from ibkeys.managers.opensm.process import OpensmProcess, is_running
-from ibkeys.store.journal import FileEntry, RunningOperation
 
 _TOOL_ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 class ThisHost(LocalProcesses):
     """Changes on this host: a `Machine` (`ibkeys.managers.machines.machine`)."""
+
+    replace = staticmethod(replacing.replace)
+    stage = staticmethod(stage)
+    clean_up = staticmethod(replacing.clean_up)
 
     @property
     def name(self) -> str:
@@ -63,50 +63,6 @@ class ThisHost(LocalProcesses):
         """
         return is_in_layer(seen)
 
-    def replace(
-        self,
-        operation: RunningOperation,
-        seen: SeenFile,
-        data: bytes | None,
-        mode: int = 0o644,
-        *,
-        conversions: FileConversions = WITHOUT_KEYS,
-        rights: int | None = None,
-        owner: int | None = None,
-    ) -> FileEntry:
-        """Replace the contents of a file by *data* (None removes the file), and return its entry in the journal.
-        *seen*: the file as it was read.
-
-        Before anything is written, *seen* is in the journal, synced, with the host's name; *conversions* converts the
-        bytes of a file with keys for the journal. The file keeps owner, mode, ACL and label. A file that did not exist
-        gets *mode* and *owner* (a user ID; None: the user that writes it); the file of another owner gets the group of
-        its folder. *rights*: the permission bits of the new file whether or not it existed, in place of *mode*. If they
-        give more rights than the old file, or the file has an ACL, that is refused. Until the new file is complete its
-        mode is 0600. The entry stays ``pending``: the caller notes in it whether the change took effect. If the file
-        was not replaced, the entry is ``failed``.
-
-        Raises FileChanged if the file is not as it was read; FileError if it cannot be replaced or a step fails, with
-        ``is_replaced`` for the version that is in place; StoreError, EncodeError.
-        """
-        return replacing.replace(operation, seen, data, mode=mode, conversions=conversions, rights=rights, owner=owner)
-
-    def stage(
-        self,
-        operation: RunningOperation,
-        seen: SeenFile,
-        data: bytes,
-        *,
-        conversions: FileConversions = WITHOUT_KEYS,
-        rights: int | None = None,
-    ) -> AbstractContextManager[StagedFile]:
-        """Prepare the replacement of a file as far as possible without touching the file. The result is a context
-        manager with the new file, whose `put` puts it in place. If that has not happened at the end of the block, the
-        new file is removed, and its entry is ``failed``.
-
-        On another host only one file at a time can be prepared. Arguments and errors as in `replace`.
-        """
-        return stage(operation, seen, data, conversions=conversions, rights=rights)
-
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         """Reduce the rights of the file or folder that *path* leads to, and return its former mode. The change is not
         in the journal.
@@ -119,16 +75,6 @@ class ThisHost(LocalProcesses):
         place = real_path(path)
         refuse_other_root(self.files, path, place)
         return set_mode(place, seen, mode)
-
-    def clean_up(self, recorded: RecordedImages, conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
-        """Remove the temporary files that interrupted runs left beside the files of *recorded* on this host, and return
-        those that were removed and those that stay.
-
-        *conversions*: those of all these files. Beside a file whose bytes the journal does not have, only incomplete
-        temporary files are removed. Raises FileError if a folder cannot be read or a temporary file cannot be removed,
-        and the errors of *conversions*, except KeyGone.
-        """
-        return replacing.clean_up(recorded, conversions)
 
     def take_lock(self, path: Path, text: bytes, stale: bytes | None = None) -> LocalLock | FoundLock | None:
         """Take the lock beside the file *path* and return it; if there is a lock already, return that lock as a
