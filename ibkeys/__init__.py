@@ -66,8 +66,9 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.key_sources import Keys as Keys
     from ibkeys.mkeys.key_sources import SaAccess as SaAccess
     from ibkeys.opening import Local as Local
-    from ibkeys.opening import NodeNames
     from ibkeys.opening import Stores as Stores
+    from ibkeys.opening import load as load
+    from ibkeys.opening import open as open
     from ibkeys.opening import open_port as open_port
     from ibkeys.plan.document import write_plan as write_plan
     from ibkeys.plan.document_reader import read_plan as read_plan
@@ -82,7 +83,6 @@ if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node as Node
     from ibkeys.topology.nodes import Port as Port
     from ibkeys.topology.port_id import PortId as PortId
-    from ibkeys.umad.port import UmadPort
     from ibkeys.version import __version__ as __version__
 
 _ROOMS = ("audit", "errors", "mkeys", "partitions")
@@ -109,7 +109,7 @@ _MODULES = {
     "keys.pkey": ("PKey",),
     "keys.smkey": ("SMKey",),
     "mkeys.key_sources": ("Keys", "SaAccess"),
-    "opening": ("Local", "Stores", "open_port"),
+    "opening": ("Local", "Stores", "load", "open", "open_port"),
     "plan.document": ("write_plan",),
     "plan.document_reader": ("read_plan",),
     "plan.model": ("PartitionPlan",),
@@ -124,7 +124,7 @@ _MODULES = {
 }
 """Module → the names that are loaded from it when they are first used."""
 _EXPORTED = {name: module for module, names in _MODULES.items() for name in names}
-__all__ = sorted((*_ROOMS, *_EXPORTED, "load", "open", "operations", "save"))
+__all__ = sorted((*_ROOMS, *_EXPORTED, "operations", "save"))
 
 
 def __getattr__(name: str) -> Any:
@@ -140,47 +140,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def open(
-    backend: str | Subnet | UmadPort = "umad",
-    *,
-    local: Local | None = None,
-    keys: Keys | None = None,
-    stores: Stores | None = None,
-    timing: Timing | None = None,
-    limits: Limits | None = None,
-    node_names: NodeNames | None = None,
-) -> Fabric:
-    """Open a local port and return the subnet as seen from it. Close the result, or use it as a context manager.
-
-    *backend*: ``umad`` means the real stack. ``sim:FILE[,option=value...]`` means a simulated subnet, made of a net
-    file, a snapshot or another file about a fabric; ``sim:`` alone means a small demo fabric. It may also be a
-    simulated subnet that the caller made, or an open port, which the fabric then owns and closes.
-
-    *local*: the local port. *keys*: the M_Keys, and the nodes they are sent to. *stores*: the files of key store and
-    journal. *timing*: timeout and retries of queries. *limits*: the limits of a sweep, of the queries to a node, and of
-    an answer of the SA. *node_names*: node GUID → name, or a file in the form of infiniband-diags' node name map.
-
-    Nothing is sent yet, unless *keys* has ``from_sa``: then the SA is queried, which also raises NoReply,
-    MadStatusError, SendRefused, TransferFailed, MalformedMad and Unreachable. Raises TransportError (with advice),
-    UsageError, AddressError, FileFormatError, StoreError.
-    """
-    from ibkeys.opening import open_fabric
-
-    return open_fabric(backend, local, keys, stores, timing, limits, node_names)
-
-
-def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFabric:
-    """Read a snapshot and return it in place of an open fabric: it has the same reading interface.
-
-    Reading a value that was not recorded raises NotRecorded. ``warnings`` of the result: facts that the user should
-    know about the file. Raises StoreError if the file is missing, damaged, no snapshot, or of a later version;
-    FileFormatError for a mistake in *node_names*; UsageError for an argument of a wrong type.
-    """
-    from ibkeys.opening import load_recorded
-
-    return load_recorded(path, node_names)
 
 
 def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> None:

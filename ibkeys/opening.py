@@ -1,4 +1,4 @@
-"""The implementation of `ibkeys.open` and `ibkeys.load`, and the values for their arguments."""
+"""The functions with which each use of a fabric or snapshot starts, and the values for their arguments."""
 
 from __future__ import annotations
 
@@ -72,13 +72,7 @@ class Stores(Checked):
 
     def paths(self, simulated: bool = False, state: Path | None = None) -> StorePaths:
         """Return the files to use. *simulated*: whether the subnet is simulated. *state*: the file of its state."""
-        return store_paths(
-            simulated=simulated,
-            state=state,
-            keystore=Path(self.keystore) if self.keystore else None,
-            journal=Path(self.journal) if self.journal else None,
-            ask=self.passphrase,
-        )
+        return store_paths(self.keystore, self.journal, simulated=simulated, state=state, ask=self.passphrase)
 
 
 def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
@@ -111,16 +105,30 @@ _OPEN_RULES: Final = {
 """The rules for the arguments of `ibkeys.open`."""
 
 
-def open_fabric(
-    backend: str | Subnet | UmadPort,
-    local: Local | None,
-    keys: Keys | None,
-    stores: Stores | None,
-    timing: Timing | None,
-    limits: Limits | None,
-    node_names: NodeNames | None,
+def open(
+    backend: str | Subnet | UmadPort = "umad",
+    *,
+    local: Local | None = None,
+    keys: Keys | None = None,
+    stores: Stores | None = None,
+    timing: Timing | None = None,
+    limits: Limits | None = None,
+    node_names: NodeNames | None = None,
 ) -> Fabric:
-    """Open a fabric. The arguments and errors are those of `ibkeys.open`."""
+    """Open a local port and return the subnet as seen from it. Close the result, or use it as a context manager.
+
+    *backend*: ``umad`` means the real stack. ``sim:FILE[,option=value...]`` means a simulated subnet, made of a net
+    file, a snapshot or another file about a fabric; ``sim:`` alone means a small demo fabric. It may also be a
+    simulated subnet that the caller made, or an open port, which the fabric then owns and closes.
+
+    *local*: the local port. *keys*: the M_Keys, and the nodes they are sent to. *stores*: the files of key store and
+    journal. *timing*: timeout and retries of queries. *limits*: the limits of a sweep, of the queries to a node, and of
+    an answer of the SA. *node_names*: node GUID → name, or a file in the form of infiniband-diags' node name map.
+
+    Nothing is sent yet, unless *keys* has ``from_sa``: then the SA is queried, which also raises NoReply,
+    MadStatusError, SendRefused, TransferFailed, MalformedMad and Unreachable. Raises TransportError (with advice),
+    UsageError, AddressError, FileFormatError, StoreError.
+    """
     refuse_wrong({"local": local, "keys": keys, "stores": stores, "timing": timing, "limits": limits}, _OPEN_RULES)
     keys, stores = keys or Keys(), stores or Stores()
     if hasattr(backend, "recv"):
@@ -268,8 +276,13 @@ def import_snapshot(paths: Sequence[Path], tables: Sequence[TableOf] = ()) -> tu
     return snapshot, warnings + _warn_of_import(snapshot)
 
 
-def load_recorded(path: str | Path, node_names: NodeNames | None = None) -> RecordedFabric:
-    """Read a snapshot. The arguments and errors are those of `ibkeys.load`."""
+def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFabric:
+    """Read a snapshot and return it in place of an open fabric: it has the same reading interface.
+
+    Reading a value that was not recorded raises NotRecorded. ``warnings`` of the result: facts that the user should
+    know about the file. Raises StoreError if the file is missing, damaged, no snapshot, or of a later version;
+    FileFormatError for a mistake in *node_names*; UsageError for an argument of a wrong type.
+    """
     from ibkeys.fabric.recorded import RecordedFabric
     from ibkeys.fabric.snapshot_file import load_snapshot
     from ibkeys.store.fingerprint import load_fingerprints
