@@ -69,18 +69,18 @@ def _in_home(environ: Mapping[str, str], variable: str, default: str) -> Path:
 
 
 def store_paths(
+    keystore: str | Path | None = None,
+    journal: str | Path | None = None,
     *,
     simulated: bool = False,
     state: Path | None = None,
-    keystore: Path | None = None,
-    journal: Path | None = None,
     ask: Callable[[], str] | None = None,
 ) -> StorePaths:
     """Return the files that a command uses.
 
     *simulated*: the command works on a simulated subnet, and must not touch the user's own stores. Its files are then
     ``STATE.keys``, ``STATE.journal`` and ``STATE.fingerprint`` beside the file *state*; without *state* they are in
-    memory. *keystore* and *journal*: paths of the user, which have precedence. *ask*: see `StorePaths`.
+    memory. *keystore* and *journal*: paths of the user, which have precedence; "" is none. *ask*: see `StorePaths`.
     """
     if simulated:
         endings = ".keys", ".journal", ".fingerprint"
@@ -89,4 +89,9 @@ def store_paths(
     else:
         directory = default_directory()
         default = StorePaths(directory / KEYSTORE_NAME, directory / JOURNAL_NAME, directory / FINGERPRINT_NAME)
-    return StorePaths(keystore or default.keystore, journal or default.journal, default.fingerprints, ask)
+    return StorePaths(
+        Path(keystore) if keystore else default.keystore,
+        Path(journal) if journal else default.journal,
+        default.fingerprints,
+        ask,
+    )

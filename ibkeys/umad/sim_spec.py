@@ -84,12 +84,8 @@ def stores_of(backend: str, keystore: str | None = None, journal: str | None = N
     *keystore* and *journal*: the paths that the user chose; None or "": the default. Raises the errors of `parse_spec`.
     """
     simulated = backend != "umad"
-    return store_paths(
-        simulated=simulated,
-        state=parse_spec(backend).state if simulated else None,
-        keystore=Path(keystore) if keystore else None,
-        journal=Path(journal) if journal else None,
-    )
+    state = parse_spec(backend).state if simulated else None
+    return store_paths(keystore, journal, simulated=simulated, state=state)
 
 
 def parse_spec(text: str) -> SimSpec:

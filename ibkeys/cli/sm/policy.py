@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
@@ -158,7 +157,7 @@ def only_policy() -> Policy:
     from ibkeys.store.paths import store_paths
 
     named = os.environ.get("IBKEYS_JOURNAL")  # policy-check has no option for it
-    journal = store_paths(journal=Path(named) if named else None).journal
+    journal = store_paths(journal=named).journal
     policy_in_use = policy_of_only_one(settings_of(None).here, require_accepted=False, journal=journal)
     exits.warn_each(policy_in_use.notes, "note")
     return policy_in_use.policy
