@@ -300,12 +300,18 @@ class LiveFabric(OpenPort):
         arrival = NodeInfo(info)
         node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
         port = node.port(0 if node.is_switch else arrival.local_port_num)
-        check_port_numbers(node, port)
+        check_port_numbers(port)
         port.guid = arrival.port_guid
         port.m_key = key
         self._describe(node, address, port.m_key)
-        chosen = self._choose(node, port, portnum, address)
-        return chosen or self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
+        num = port.number_meant(portnum)
+        if num == port.num:
+            port.path = node.path if isinstance(address, DirectedAddress) else None
+            return PortHandle(self, port, address)
+        if node.is_switch:
+            return PortHandle(self, node.port(num), address)
+        # The port is behind another route, which a sweep must find.
+        return self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
 
     def _topology(self) -> Topology:
         """Return the result of the last sweep of this run; sweep if there was none."""
@@ -352,16 +358,6 @@ class LiveFabric(OpenPort):
             self.ring.answered(self.own_guid, candidate)
             return info, candidate
         raise last
-
-    def _choose(self, node: Node, port: Port, portnum: int | None, route: Route) -> PortHandle | None:
-        """Return the handle for *portnum* if this route leads to it; None if a sweep must find its own route."""
-        num = port.number_meant(portnum)
-        if num == port.num:
-            port.path = node.path if isinstance(route, DirectedAddress) else None
-            return PortHandle(self, port, route)
-        if node.is_switch:
-            return PortHandle(self, node.port(num), route)
-        return None
 
     def _own_route(self, node: Node, portnum: int | None, reached: Port, address: Route) -> list[Port]:
         same = [other for other in self._topology().nodes if other.guid == node.guid]

@@ -114,7 +114,7 @@ def pick(
         raise error
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)
-    check_port_numbers(node, first)
+    check_port_numbers(first)
     port = node.port(first.number_meant(portnum))
     if not node.is_switch and port.path is None:
         raise Unreachable(

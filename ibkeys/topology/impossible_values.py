@@ -10,7 +10,7 @@ from typing import Final
 from ibkeys.errors import ImpossibleValue
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import MAX_PORT, MAX_UNICAST_LID, NODE_TYPE_NAMES, NodeType, PortState
-from ibkeys.topology.nodes import Node, Port
+from ibkeys.topology.nodes import Port
 
 Problem = tuple[str, str]
 """The field with the problem, by the standard's name, and a sentence."""
@@ -73,11 +73,12 @@ def _lid_problem(lid: int, lmc: int) -> list[Problem]:
     return []
 
 
-def check_port_numbers(node: Node, port: Port) -> None:
-    """Raise ImpossibleValue if it cannot be determined which port of *node* was reached.
+def check_port_numbers(port: Port) -> None:
+    """Raise ImpossibleValue if it cannot be determined which port of its node was reached.
 
     *port*: the port as NodeInfo.LocalPortNum has it.
     """
+    node = port.node
     for field, text in (*node_problems(node.node_info), *arrival_problems(node.node_info, over_link=bool(node.path))):
         if field in ("NumPorts", "LocalPortNum"):
             raise ImpossibleValue(f"{port}: {text}; the node is defective or lies")
