@@ -116,10 +116,6 @@ class ChangeArguments:
         given: Any = {name: how[name] for name in How.__annotations__ if name in how}  # type: ignore[literal-required]
         return cls(fabric, **given)
 
-    def goes_on_with(self, operation: int) -> None:
-        """Keep the number of the operation that is resumed or undone, as ``goes_on`` and ``begun``."""
-        self.goes_on = self.begun = operation
-
     @property
     def given(self) -> Consent:
         """The overrides that were given before the change is planned."""

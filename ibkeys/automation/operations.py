@@ -135,7 +135,7 @@ class Operation:
             raise UsageError(f"operation {self.id} is in {self.stores.journal}: open the fabric with these stores")
         target, run = find_target(fabric.stores, self.id, meant)
         refuse_earlier_run(target)
-        asked.goes_on_with(target.id)
+        asked.goes_on = asked.begun = target.id
         return target, run
 
 

@@ -35,10 +35,6 @@ _CHANGES: Final = Field(
 )
 
 
-def _only_of_harden(field: Field) -> Field:
-    return field._replace(optional=True)
-
-
 HARDEN: Final = Document(
     "harden",
     2,
@@ -46,16 +42,11 @@ HARDEN: Final = Document(
         DRY_RUN,
         APPLIED,
         _CHANGES,
-        *map(
-            _only_of_harden,
-            (
-                Field("steps", list_of(_STEP), "The steps, in their order."),
-                NOTES,
-                INTERLOCKS,
-                Field("left", list_of(object_of(*_REMAINING)), "The rules that remain at --fail-on or worse."),
-                Field("audit", _AUDIT, "The last audit, as in ibkeys-audit(1)."),
-            ),
-        ),
+        Field("steps", list_of(_STEP), "The steps, in their order.", optional=True),
+        NOTES._replace(optional=True),
+        INTERLOCKS._replace(optional=True),
+        Field("left", list_of(object_of(*_REMAINING)), "The rules that remain at --fail-on or worse.", optional=True),
+        Field("audit", _AUDIT, "The last audit, as in ibkeys-audit(1).", optional=True),
         Field("unmade", list_of(TEXT), "What a step did not do."),
     ),
     CsvRows("remaining rule", _REMAINING),

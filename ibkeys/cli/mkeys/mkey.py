@@ -37,17 +37,13 @@ def mkey_show(command_options: ShowPortsOptions, zero: bool) -> int:
 
     if zero and not command_options.words:
         command_options = replace(command_options, every_port=True)
-    keeps = _has_no_key if zero else None
+    keeps = (lambda port: port.m_key_state == "zero") if zero else None
     port_listing = read_port_listing(
         command_options, lambda handle: handle.read_port_info(), values, policy_if_known, keeps=keeps
     )
     if port_listing.is_sweep and not (command_options.listing.each and command_options.format != "table"):
         port_listing.ports = [row for row in port_listing.ports if row["node_type"] != "switch" or row["port"] == 0]
     return show(MKEY_SHOW, port_listing, M_KEY_VALUES, command_options)
-
-
-def _has_no_key(port: Port) -> bool:
-    return port.m_key_state == "zero"
 
 
 def _values(port: Port, show_keys: bool) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.managers.ufm.answers import QOS, UfmPartition
 from ibkeys.partitions.export import flags_beside
-from ibkeys.partitions.model import DEFAULT_SCOPE, IPOIB_Q_KEY, GroupFlags, MgidGroup, Partition, Policy
+from ibkeys.partitions.model import DEFAULT_SCOPE, IPOIB_Q_KEY, GroupFlags, Partition, Policy
 from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS
 from ibkeys.printable import clean, named
 
@@ -64,7 +64,9 @@ def lost_flags(partition: Partition, entry: UfmPartition | None) -> Iterator[str
             for name, text in flags_beside(definition.flags, GroupFlags()):
                 if not _makes_no_difference(name, definition.flags, qos):
                     yield text
-        yield from (_mgid(group) for group in definition.groups if group.refused is None)
+        for group in definition.groups:
+            if group.refused is None:
+                yield f"mgid={ipaddress.IPv6Address(group.mgid)}"
 
 
 def _makes_no_difference(name: str, flags: GroupFlags, qos: Mapping[str, str]) -> bool:
@@ -117,7 +119,3 @@ def _indx0_holds(partition: Partition, entry: UfmPartition | None) -> bool:
     return index0 == {True} or all(
         rule.guid in members and members[rule.guid].index0 for definition in pinning for rule in definition.rules
     )
-
-
-def _mgid(group: MgidGroup) -> str:
-    return f"mgid={ipaddress.IPv6Address(group.mgid)}"
