@@ -13,7 +13,9 @@ from ibkeys.cli.documents.field import (
     Field,
     JsonType,
     by_name,
+    list_field,
     list_of,
+    object_field,
     object_of,
     or_null,
 )
@@ -39,13 +41,11 @@ _SM_FILE: Final = object_of(
 _RECORDS: Final = ("PortInfoRecord", "P_KeyTableRecord")
 _SA: Final = object_of(
     *(
-        Field(
+        object_field(
             each,
-            object_of(
-                Field("outcome", TEXT, "answered, refused or failed."),
-                Field("detail", or_null(TEXT), "Why. Null: it was answered."),
-            ),
             "How the SA answered to this record.",
+            Field("outcome", TEXT, "answered, refused or failed."),
+            Field("detail", or_null(TEXT), "Why. Null: it was answered."),
         )
         for each in _RECORDS
     )
@@ -96,18 +96,19 @@ COMPARE: Final = Document(
         Field("sm_file", or_null(_SM_FILE), "The master's own files. Null: not known."),
         Field("sm_file_unknown", or_null(TEXT), "Why they are not known. Null: they are."),
         Field("sa", or_null(_SA), "How the SA answered. Null: it was not asked."),
-        Field(
-            "values", list_of(object_of(*PORT, *COMPARED)), "The values that differ or are unknown; with --full all."
+        list_field(
+            "values",
+            "The values that differ or are unknown; with --full all.",
+            *PORT,
+            *COMPARED,
         ),
-        Field(
+        object_field(
             "summary",
-            object_of(
-                Field("agree", NUMBER, "Values that agree."),
-                Field("differs", NUMBER, "Values that differ."),
-                Field("unknown", NUMBER, "Values that are unknown."),
-                Field("causes", by_name(NUMBER), "How many have each cause."),
-            ),
             "How many of all values are what.",
+            Field("agree", NUMBER, "Values that agree."),
+            Field("differs", NUMBER, "Values that differ."),
+            Field("unknown", NUMBER, "Values that are unknown."),
+            Field("causes", by_name(NUMBER), "How many have each cause."),
         ),
         ERRORS,
         UNREACHED,
@@ -141,16 +142,12 @@ _JOINS: Final = object_of(
     Field("mgid", or_null(TEXT), "Its broadcast group. Null: the SA shows none."),
     Field("members", NUMBER, "Ports of channel adapters with its P_Key."),
     Field("unread", NUMBER, "How much of the fabric could not be read; there may be more members."),
-    Field(
+    list_field(
         "refused",
-        list_of(
-            object_of(
-                *PORT,
-                Field("reason", or_null(TEXT), "Why it cannot join."),
-                Field("certain", FLAG, "Whether that is certain."),
-            )
-        ),
         "The members that cannot join.",
+        *PORT,
+        Field("reason", or_null(TEXT), "Why it cannot join."),
+        Field("certain", FLAG, "Whether that is certain."),
     ),
     Field("keeps_out", or_null(FLAG), "Whether no member can join. Null: not known."),
     MESSAGE,
@@ -161,22 +158,18 @@ COMPARE_IPOIB: Final = Document(
     1,
     (
         Field("policy", _POLICY, "The policy of --policy."),
-        Field(
+        list_field(
             "groups",
-            list_of(
-                object_of(
-                    _MGID,
-                    PARTITION,
-                    _NAME,
-                    _BROADCAST,
-                    _STATE,
-                    _PLANNED,
-                    _FOUND,
-                    Field("differences", list_of(TEXT), "Which values differ: pkey, mtu, rate, sl, and so on."),
-                    MESSAGE,
-                )
-            ),
             "The groups of the policy in its order, then others.",
+            _MGID,
+            PARTITION,
+            _NAME,
+            _BROADCAST,
+            _STATE,
+            _PLANNED,
+            _FOUND,
+            Field("differences", list_of(TEXT), "Which values differ: pkey, mtu, rate, sl, and so on."),
+            MESSAGE,
         ),
         Field(
             "summary",

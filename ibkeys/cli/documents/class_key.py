@@ -14,8 +14,7 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonRow,
-    list_of,
-    object_of,
+    list_field,
     or_null,
 )
 from ibkeys.cli.documents.shared import ERRORS, PORT, UNREACHED
@@ -87,22 +86,18 @@ CLASSKEY_SHOW: Final = Document(
     "classkey-show",
     1,
     (
-        Field(
+        list_field(
             "ports",
-            list_of(
-                object_of(
-                    *PORT,
-                    *CLASS_KEY_VALUES[:-1],
-                    Field(
-                        "key_info",
-                        or_null(OBJECT),
-                        "The fields of CongestionKeyInfo, VSKeyInfo, N2NKeyInfo or BKeyInfo as in ibkeys-decode(1). "
-                        "Null: no answer.",
-                    ),
-                    CLASS_KEY_VALUES[-1],
-                )
-            ),
             "One for each port and class.",
+            *PORT,
+            *CLASS_KEY_VALUES[:-1],
+            Field(
+                "key_info",
+                or_null(OBJECT),
+                "The fields of CongestionKeyInfo, VSKeyInfo, N2NKeyInfo or BKeyInfo as in ibkeys-decode(1). "
+                "Null: no answer.",
+            ),
+            CLASS_KEY_VALUES[-1],
         ),
         ERRORS,
         UNREACHED,

@@ -12,7 +12,9 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonType,
+    list_field,
     list_of,
+    object_field,
     object_of,
     or_null,
     parts_of,
@@ -95,13 +97,13 @@ DIFF: Final = Document(
                 "Moved cables, swapped hosts, replaced HCAs and new names.",
             )
         ),
-        _without_reach(Field("changes", list_of(object_of(*PORT, *_CHANGE)), "What changed at which port.")),
-        Field(
+        _without_reach(list_field("changes", "What changed at which port.", *PORT, *_CHANGE)),
+        list_field(
             "unknown",
-            list_of(
-                object_of(*PORT, Field("what", TEXT, "What was not compared."), Field("why", TEXT, "Why it was not."))
-            ),
             "What was not compared. The exit status is then 3.",
+            *PORT,
+            Field("what", TEXT, "What was not compared."),
+            Field("why", TEXT, "Why it was not."),
         ),
         _without_reach(_M_KEYS_COMPARABLE),
         _without_reach(
@@ -112,28 +114,22 @@ DIFF: Final = Document(
         _of_reach(Field("only_in_a", list_of(PORT_IDENTITY), "The end ports that are only in the earlier one.")),
         _of_reach(Field("only_in_b", list_of(PORT_IDENTITY), "The end ports that are only in the later one.")),
         _of_reach(
-            Field(
+            object_field(
                 "reach",
-                object_of(
-                    Field("gained", NUMBER, "Pairs that can talk now."),
-                    Field("lost", NUMBER, "Pairs that can no longer talk."),
-                    Field("one_way_gained", NUMBER, "Pairs of which packets get through one way only now."),
-                    Field("one_way_lost", NUMBER, "Pairs of which that has ended."),
-                    Field("unknown", NUMBER, "Pairs for which the route decides."),
-                    Field(
-                        "changes",
-                        list_of(
-                            object_of(
-                                _WHAT_OF_REACH,
-                                Field("pairs", NUMBER, "How many pairs these are; not with --pairs.", optional=True),
-                                _A_SIDE,
-                                _B_SIDE,
-                            )
-                        ),
-                        "Groups of ports of which the same changed; with --pairs each pair.",
-                    ),
-                ),
                 "Who gained and lost connectivity.",
+                Field("gained", NUMBER, "Pairs that can talk now."),
+                Field("lost", NUMBER, "Pairs that can no longer talk."),
+                Field("one_way_gained", NUMBER, "Pairs of which packets get through one way only now."),
+                Field("one_way_lost", NUMBER, "Pairs of which that has ended."),
+                Field("unknown", NUMBER, "Pairs for which the route decides."),
+                list_field(
+                    "changes",
+                    "Groups of ports of which the same changed; with --pairs each pair.",
+                    _WHAT_OF_REACH,
+                    Field("pairs", NUMBER, "How many pairs these are; not with --pairs.", optional=True),
+                    _A_SIDE,
+                    _B_SIDE,
+                ),
             )
         ),
     ),

@@ -12,6 +12,7 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonType,
+    list_field,
     list_of,
     object_of,
     one_of,
@@ -41,7 +42,7 @@ DOCTOR: Final = Document(
     "doctor",
     2,
     (
-        Field("checks", list_of(object_of(*_CHECK)), "The checks."),
+        list_field("checks", "The checks.", *_CHECK),
         Field("problems", NUMBER, "How many of them are not fine."),
         Field(
             "settings",

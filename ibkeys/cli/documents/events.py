@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, list_of, object_of, or_null
+from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, list_of, object_field, or_null
 from ibkeys.cli.documents.shared import P_KEY, PORT_IDENTITY, TIME
 
 _EVENT: Final = (
@@ -44,17 +44,15 @@ WATCH: Final = Document(
     2,
     (
         *(each._replace(optional=True) for each in _EVENT),
-        Field(
+        object_field(
             "summary",
-            object_of(
-                Field("told", NUMBER, "Events and counts that were printed."),
-                Field("folded", NUMBER, "Repeats that were only counted."),
-                Field("reports", NUMBER, "Reports that were received."),
-                Field("lost", NUMBER, "Reports that came too fast to be received."),
-                Field("sweeps", NUMBER, "Sweeps."),
-                Field("failed_sweeps", NUMBER, "Sweeps that failed."),
-            ),
             "The last document has only this.",
+            Field("told", NUMBER, "Events and counts that were printed."),
+            Field("folded", NUMBER, "Repeats that were only counted."),
+            Field("reports", NUMBER, "Reports that were received."),
+            Field("lost", NUMBER, "Reports that came too fast to be received."),
+            Field("sweeps", NUMBER, "Sweeps."),
+            Field("failed_sweeps", NUMBER, "Sweeps that failed."),
             optional=True,
         ),
     ),

@@ -12,8 +12,8 @@ from ibkeys.cli.documents.field import (
     CsvRows,
     Document,
     Field,
+    list_field,
     list_of,
-    object_of,
     or_null,
 )
 from ibkeys.cli.documents.shared import MEMBERSHIP, P_KEY
@@ -89,31 +89,23 @@ EXPLAIN: Final = Document(
     1,
     (
         Field("keys", NUMBER, "How many keys were found in the text. None of them is in this document."),
-        Field(
+        list_field(
             "answers",
-            list_of(
-                object_of(
-                    Field("symptom", TEXT, "The name of the symptom, as ibkeys-symptoms(7) has it."),
-                    Field("title", TEXT, "What it is."),
-                    Field("meaning", TEXT, "What the text says."),
-                    Field("details", list_of(TEXT), "What values in the text mean."),
-                    Field(
-                        "numbers",
-                        list_of(
-                            object_of(
-                                Field("kind", TEXT, "Its kind: lid, guid, pkey, qkey, port, route or index."),
-                                Field("value", TEXT, "The number, as commands take it."),
-                            )
-                        ),
-                        "Numbers near the words that were recognized.",
-                    ),
-                    Field("leaks", or_null(TEXT), "The secret that the text holds, and what to do. Null: none."),
-                    Field("unknown", or_null(TEXT), "What the text does not say. Null: nothing."),
-                    Field("source", TEXT, "Where wording and meaning are from."),
-                    Field("causes", list_of(object_of(*_CAUSE)), "The likely causes, the likeliest first."),
-                )
-            ),
             "What is known about the text, the likeliest first. Empty: nothing.",
+            Field("symptom", TEXT, "The name of the symptom, as ibkeys-symptoms(7) has it."),
+            Field("title", TEXT, "What it is."),
+            Field("meaning", TEXT, "What the text says."),
+            Field("details", list_of(TEXT), "What values in the text mean."),
+            list_field(
+                "numbers",
+                "Numbers near the words that were recognized.",
+                Field("kind", TEXT, "Its kind: lid, guid, pkey, qkey, port, route or index."),
+                Field("value", TEXT, "The number, as commands take it."),
+            ),
+            Field("leaks", or_null(TEXT), "The secret that the text holds, and what to do. Null: none."),
+            Field("unknown", or_null(TEXT), "What the text does not say. Null: nothing."),
+            Field("source", TEXT, "Where wording and meaning are from."),
+            list_field("causes", "The likely causes, the likeliest first.", *_CAUSE),
         ),
     ),
     CsvRows("cause", (Field("symptom", TEXT, "The name of the symptom."), *_CAUSE)),

@@ -13,6 +13,7 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonRow,
+    list_field,
     list_of,
     object_of,
     or_null,
@@ -58,20 +59,16 @@ DISCOVER: Final = Document(
     "discover",
     1,
     (
-        Field(
+        list_field(
             "nodes",
-            list_of(
-                object_of(
-                    *PORT,
-                    _NUM_PORTS,
-                    Field(
-                        "ports",
-                        list_of(object_of(Field("port", PORT_NUMBER), Field("lid", LID), STATE, _PHYS_STATE, _PEER)),
-                        "Its ports, port 0 of a switch first.",
-                    ),
-                )
-            ),
             "The nodes in the order in which they were found, each named by its first port that was reached.",
+            *PORT,
+            _NUM_PORTS,
+            Field(
+                "ports",
+                list_of(object_of(Field("port", PORT_NUMBER), Field("lid", LID), STATE, _PHYS_STATE, _PEER)),
+                "Its ports, port 0 of a switch first.",
+            ),
         ),
         Field("replaced", or_null(list_of(MOVED)), "The adapters likely replaced since --baseline. Null: without it."),
         ERRORS,
@@ -100,7 +97,7 @@ _NAMED: Final = (
 DISCOVER_NAMES: Final = Document(
     "discover-names",
     1,
-    (Field("ports", list_of(object_of(*PORT, *_NAMED)), "The end ports."), ERRORS, UNREACHED),
+    (list_field("ports", "The end ports.", *PORT, *_NAMED), ERRORS, UNREACHED),
     CsvRows("port", (*PORT, _NAMED[0], *parts_of(_PEER))),
     about="What `ibkeys discover --names -f json` writes",
     page="discover",

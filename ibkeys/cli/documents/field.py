@@ -153,6 +153,16 @@ def object_of(*fields: Field) -> JsonType:
     return JsonType(("object",), fields=fields)
 
 
+def object_field(name: str, about: str, *fields: Field, optional: bool = False) -> Field:
+    """Return a field whose value is an object with *fields*."""
+    return Field(name, object_of(*fields), about, optional=optional)
+
+
+def list_field(name: str, about: str, *fields: Field, optional: bool = False) -> Field:
+    """Return a field whose value is a list of objects with *fields*."""
+    return Field(name, list_of(object_of(*fields)), about, optional=optional)
+
+
 def by_name(values: JsonType) -> JsonType:
     """Return the kind of an object whose names are not fixed, such as indexes; its values are of the kind *values*."""
     return JsonType(("object",), others=values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.cli.documents.audit import AUDIT
-from ibkeys.cli.documents.field import FLAG, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
+from ibkeys.cli.documents.field import FLAG, TEXT, CsvRows, Document, Field, list_field, list_of, object_of, or_null
 from ibkeys.cli.documents.shared import APPLIED, DRY_RUN, INTERLOCKS, NOTES
 
 _AUDIT: Final = object_of(*AUDIT.fields)._replace(word="object")
@@ -45,7 +45,7 @@ HARDEN: Final = Document(
         Field("steps", list_of(_STEP), "The steps, in their order.", optional=True),
         NOTES._replace(optional=True),
         INTERLOCKS._replace(optional=True),
-        Field("left", list_of(object_of(*_REMAINING)), "The rules that remain at --fail-on or worse.", optional=True),
+        list_field("left", "The rules that remain at --fail-on or worse.", *_REMAINING, optional=True),
         Field("audit", _AUDIT, "The last audit, as in ibkeys-audit(1).", optional=True),
         Field("unmade", list_of(TEXT), "What a step did not do."),
     ),

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
+from ibkeys.cli.documents.field import (
+    FLAG,
+    NUMBER,
+    TEXT,
+    CsvRows,
+    Document,
+    Field,
+    list_field,
+    list_of,
+    object_field,
+    object_of,
+    or_null,
+)
 from ibkeys.cli.documents.shared import P_KEY, P_KEY_ENTRY, PORT, PORT_NUMBER
 
 _DEVICE: Final = Field("device", TEXT, "The RDMA device, as mlx5_0.")
@@ -14,16 +26,12 @@ _CAPACITY: Final = Field("capacity", or_null(NUMBER), "How many entries its P_Ke
 _COUNTED: Final = "Null: the driver does not count or show it."
 _FUNCTION: Final = object_of(
     Field("pci", TEXT, "The PCI address of the function."),
-    Field(
+    list_field(
         "pkeys",
-        list_of(
-            object_of(
-                Field("index", NUMBER, "The index that the function sees."),
-                Field("physical_index", or_null(NUMBER), "The index in the port's table. Null: none."),
-                Field("pkey", or_null(P_KEY), "The P_Key there. Null: none, or not read."),
-            )
-        ),
         "What the function sees of the port's table.",
+        Field("index", NUMBER, "The index that the function sees."),
+        Field("physical_index", or_null(NUMBER), "The index in the port's table. Null: none."),
+        Field("pkey", or_null(P_KEY), "The P_Key there. Null: none, or not read."),
     ),
 )
 _PORT: Final = object_of(
@@ -109,29 +117,23 @@ HOST_SHOW: Final = Document(
         Field("ports", list_of(_PORT), "The ports of this host."),
         Field("interfaces", list_of(_INTERFACE), "The IPoIB interfaces."),
         Field("settings", list_of(_SETTING), "What a job script sets."),
-        Field(
+        object_field(
             "selinux",
-            object_of(
-                Field("mode", or_null(TEXT), "enforcing, permissive or off. Null: not readable."),
-                Field("checks_pkeys", FLAG, "Whether its policy knows P_Keys."),
-                Field("checks_smps", FLAG, "Whether its policy knows SMPs."),
-                Field(
-                    "labels",
-                    or_null(list_of(_LABEL)),
-                    "The labels of P_Keys. Null: not known; only root can list them.",
-                ),
-            ),
             "What SELinux may refuse.",
-        ),
-        Field(
-            "errors",
-            list_of(
-                object_of(
-                    Field("file", TEXT, "The file, below /sys."),
-                    Field("error", TEXT, "Why it was not read."),
-                )
+            Field("mode", or_null(TEXT), "enforcing, permissive or off. Null: not readable."),
+            Field("checks_pkeys", FLAG, "Whether its policy knows P_Keys."),
+            Field("checks_smps", FLAG, "Whether its policy knows SMPs."),
+            Field(
+                "labels",
+                or_null(list_of(_LABEL)),
+                "The labels of P_Keys. Null: not known; only root can list them.",
             ),
+        ),
+        list_field(
+            "errors",
             "What could not be read.",
+            Field("file", TEXT, "The file, below /sys."),
+            Field("error", TEXT, "Why it was not read."),
         ),
     ),
     CsvRows("entry", (_DEVICE, *PORT, _LINK_LAYER, _STATE, _CAPACITY, *P_KEY_ENTRY.fields)),

@@ -14,6 +14,7 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonRow,
+    list_field,
     list_of,
     object_of,
     one_of,
@@ -141,26 +142,22 @@ JOURNAL: Final = Document(
     "journal",
     2,
     (
-        Field(
+        list_field(
             "operations",
-            list_of(
-                object_of(
-                    *OPERATION,
-                    Field(
-                        "starts",
-                        list_of(object_of(_STARTED, *_ORIGIN)),
-                        "One for each command that started it or went on with it.",
-                    ),
-                )
-            ),
             "The operations, the oldest first.",
+            *OPERATION,
+            Field(
+                "starts",
+                list_of(object_of(_STARTED, *_ORIGIN)),
+                "One for each command that started it or went on with it.",
+            ),
         ),
         _with_id(Field("steps", list_of(_STEP), "The steps in the order in which they were begun.")),
-        _with_id(Field("changes", list_of(object_of(*_CHANGE)), "What each Set overwrote.")),
+        _with_id(list_field("changes", "What each Set overwrote.", *_CHANGE)),
         _with_id(
             Field("rehearsal", REHEARSAL, "The last rehearsal of the plan of an apply before it started. Null: none.")
         ),
-        _with_id(Field("files", list_of(object_of(*FILE)), "The files that were replaced, or closed to other users.")),
+        _with_id(list_field("files", "The files that were replaced, or closed to other users.", *FILE)),
     ),
     CsvRows("operation", OPERATION),
     CsvRows("value that was overwritten, with ID", _CHANGE),

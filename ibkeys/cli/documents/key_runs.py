@@ -14,6 +14,7 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonType,
+    list_field,
     list_of,
     object_of,
     or_null,
@@ -153,15 +154,11 @@ _PORTS: Final = Field(
     "The ports with what they answered; with --dry-run how many would be asked.",
 )
 _REPAIR_OUTLOOK: Final = (
-    Field(
+    list_field(
         "orders",
-        list_of(
-            object_of(
-                Field("keys", list_of(TEXT), "The keys, in the order in which they are tried."),
-                Field("ports", NUMBER, "How many ports."),
-            )
-        ),
         "How many ports are asked with which keys.",
+        Field("keys", list_of(TEXT), "The keys, in the order in which they are tried."),
+        Field("ports", NUMBER, "How many ports."),
     ),
     Field("protected", NUMBER, "Ports that may be at level 2 or 3."),
     Field("violations", NUMBER, "The most M_Key violations that this can add."),

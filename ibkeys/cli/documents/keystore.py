@@ -14,6 +14,7 @@ from ibkeys.cli.documents.field import (
     Field,
     JsonType,
     by_name,
+    list_field,
     list_of,
     object_of,
     one_of,
@@ -63,25 +64,21 @@ KEYSTORE_LIST: Final = Document(
     "keystore-list",
     1,
     (
-        Field("keys", list_of(object_of(*STORED_KEY)), "The M_Keys of ports."),
+        list_field("keys", "The M_Keys of ports.", *STORED_KEY),
         Field(
             "subnet_keys",
             list_of(object_of(Field("m_key", or_null(TEXT), f"The M_Key. {_WITHOUT_K}"), _SINCE, _NOTE)),
             "M_Keys of whole subnets, used for ports without a key of their own.",
         ),
-        Field(
+        list_field(
             "sm_keys",
-            list_of(
-                object_of(
-                    Field("kind", TEXT, "sm_key, sa_key or other."),
-                    Field("key", or_null(_KEY), f"The key. {_WITHOUT_K}"),
-                    Field("state", TEXT, "Its state, as for M_Keys."),
-                    _SINCE,
-                    _NOTE,
-                    Field("subnet", or_null(list_of(GUID)), "The port GUIDs of its subnet. Null: not known."),
-                )
-            ),
             "The SM_Keys and SA_Keys.",
+            Field("kind", TEXT, "sm_key, sa_key or other."),
+            Field("key", or_null(_KEY), f"The key. {_WITHOUT_K}"),
+            Field("state", TEXT, "Its state, as for M_Keys."),
+            _SINCE,
+            _NOTE,
+            Field("subnet", or_null(list_of(GUID)), "The port GUIDs of its subnet. Null: not known."),
         ),
         Field("class_keys", _COUNTS, "How many keys of each other class: `cc`, `vs`, `n2n`, `b`."),
         Field("encrypted", FLAG, "Whether the keys are encrypted."),
@@ -113,22 +110,18 @@ KEYSTORE_SETTLE: Final = Document(
     "keystore-list-settle",
     1,
     (
-        Field(
+        list_field(
             "moved",
-            list_of(
-                object_of(
-                    Field("port_guid", GUID, "The port."),
-                    Field("port", NUMBER, "Its number."),
-                    Field("was_behind", or_null(_PLACE), "What it was linked to. Null: not known."),
-                    Field("now_behind", PORT_IDENTITY, "What it is linked to."),
-                    Field(
-                        "source",
-                        one_of("named", "answered"),
-                        "How that is known: named by a table or record, or it answered itself.",
-                    ),
-                )
-            ),
             "Ports that are at another place.",
+            Field("port_guid", GUID, "The port."),
+            Field("port", NUMBER, "Its number."),
+            Field("was_behind", or_null(_PLACE), "What it was linked to. Null: not known."),
+            Field("now_behind", PORT_IDENTITY, "What it is linked to."),
+            Field(
+                "source",
+                one_of("named", "answered"),
+                "How that is known: named by a table or record, or it answered itself.",
+            ),
         ),
         Field(
             "replaced",
@@ -137,7 +130,7 @@ KEYSTORE_SETTLE: Final = Document(
         ),
         Field("vanished", list_of(GUID), "The GUIDs of ports that were not found; their keys stay."),
         Field("claimed_twice", list_of(GUID), "The GUIDs that several nodes report."),
-        Field("unidentified", list_of(object_of(_BEHIND, _KNOWN)), "Places of which it is not known who is there."),
+        list_field("unidentified", "Places of which it is not known who is there.", _BEHIND, _KNOWN),
         Field("settled", FLAG, "Whether this was recorded."),
     ),
     about="What `ibkeys keystore list --settle -f json` writes",
@@ -154,7 +147,7 @@ KEYSTORE_IMPORT: Final = Document(
     "keystore-import",
     1,
     (
-        Field("ports", list_of(object_of(*IMPORTED_PORT)), "The ports whose M_Key is in the files."),
+        list_field("ports", "The ports whose M_Key is in the files.", *IMPORTED_PORT),
         Field("one_key_for_changed", FLAG, "Whether all ports with a different key have the same one."),
         Field("links", NUMBER, "Links that were read."),
         Field("lids", NUMBER, "LIDs that were read."),

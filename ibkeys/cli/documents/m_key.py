@@ -5,7 +5,16 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, JsonRow, list_of, object_of, or_null
+from ibkeys.cli.documents.field import (
+    NUMBER,
+    TEXT,
+    CsvRows,
+    Document,
+    Field,
+    JsonRow,
+    list_field,
+    or_null,
+)
 from ibkeys.cli.documents.shared import ERRORS, M_KEY_STATE, PORT, UNREACHED, changed_ports
 from ibkeys.cli.screen.colour import ColouredValue
 from ibkeys.keys.mkey import PROTECTION_TEXT
@@ -92,7 +101,7 @@ MKEY_SHOW: Final = Document(
     "mkey-show",
     2,
     (
-        Field("ports", list_of(object_of(*PORT, *M_KEY_VALUES)), "The ports that were asked for."),
+        list_field("ports", "The ports that were asked for.", *PORT, *M_KEY_VALUES),
         ERRORS,
         UNREACHED,
     ),

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, Document, Field, JsonType, list_of, object_of, or_null
+from ibkeys.cli.documents.field import (
+    FLAG,
+    NUMBER,
+    TEXT,
+    Document,
+    Field,
+    JsonType,
+    list_field,
+    list_of,
+    object_of,
+    or_null,
+)
 from ibkeys.cli.documents.shared import ERRORS, GUID, PORT, TIME, UNREACHED
 
 _ON_HOST: Final = (
@@ -88,17 +99,13 @@ _INSTANCE: Final = object_of(
 _HOST: Final = object_of(
     Field("host", or_null(TEXT), "Its name; empty for this host."),
     Field("error", or_null(TEXT), "Why it could not be examined. Null: it was."),
-    Field(
+    list_field(
         "ports",
-        list_of(
-            object_of(
-                Field("device", TEXT, "The RDMA device."),
-                Field("port", NUMBER, "The number of the port."),
-                Field("guid", GUID, "Its port GUID."),
-                Field("is_sm", FLAG, "Whether its IsSM bit is set."),
-            )
-        ),
         "Its InfiniBand ports.",
+        Field("device", TEXT, "The RDMA device."),
+        Field("port", NUMBER, "The number of the port."),
+        Field("guid", GUID, "Its port GUID."),
+        Field("is_sm", FLAG, "Whether its IsSM bit is set."),
     ),
     Field("instances", list_of(_INSTANCE), "The OpenSMs that run there."),
 )

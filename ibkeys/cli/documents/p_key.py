@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
+from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, list_field, object_of, or_null
 from ibkeys.cli.documents.shared import ERRORS, P_KEY_ENTRY, P_KEYS, PORT, UNREACHED, changed_ports
 
 _CAPACITY: Final = Field("capacity", or_null(NUMBER), "How many entries the table can have. Null: not read.")
@@ -30,7 +30,7 @@ PKEY_SHOW: Final = Document(
     "pkey-show",
     1,
     (
-        Field("ports", list_of(object_of(*PORT, *_VALUES)), "The ports that were asked for."),
+        list_field("ports", "The ports that were asked for.", *PORT, *_VALUES),
         ERRORS,
         UNREACHED,
         Field("source", TEXT, "sysfs: the table is what the driver has, not read from the port.", optional=True),

@@ -12,7 +12,9 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     by_name,
+    list_field,
     list_of,
+    object_field,
     object_of,
     one_of,
     or_null,
@@ -80,18 +82,16 @@ PLAN: Final = Document(
     "plan",
     2,
     (
-        Field(
+        object_field(
             "fabric",
-            object_of(
-                Field(
-                    "digest",
-                    TEXT,
-                    "The digest of the values that were read and that the plan changes.",
-                ),
-                Field("sm_guid", GUID, "The port GUID of the master. Null: not known."),
-                Field("sm_evidence", or_null(TEXT), "What is known of the master, in words. Null: nothing."),
-            ),
             "What the plan was made from.",
+            Field(
+                "digest",
+                TEXT,
+                "The digest of the values that were read and that the plan changes.",
+            ),
+            Field("sm_guid", GUID, "The port GUID of the master. Null: not known."),
+            Field("sm_evidence", or_null(TEXT), "What is known of the master, in words. Null: nothing."),
         ),
         Field("policy", _POLICY, "The policy that is planned."),
         Field(
@@ -113,31 +113,25 @@ PLAN: Final = Document(
         Field("enforcement", list_of(_ENFORCEMENT), "The switch ports whose enforcement changes; with --full all."),
         Field("index_moves", list_of(_MOVE), "The P_Keys that move to another index."),
         Field("breaks", list_of(BREAK), "Pairs that no order of writing keeps connected."),
-        Field(
+        list_field(
             "problems",
-            list_of(
-                object_of(
-                    *PORT, Field("kind", TEXT, "Its name, as under PROBLEMS."), Field("message", TEXT, "In words.")
-                )
-            ),
             "What could not be planned, or should be known. The port is null where it concerns none.",
+            *PORT,
+            Field("kind", TEXT, "Its name, as under PROBLEMS."),
+            Field("message", TEXT, "In words."),
         ),
-        Field(
+        object_field(
             "partitions",
-            object_of(
-                Field("born", list_of(P_KEY), "Those that no port has yet."),
-                Field("dying", list_of(P_KEY), "Those that no port will have."),
-            ),
             "Partitions that come and go.",
+            Field("born", list_of(P_KEY), "Those that no port has yet."),
+            Field("dying", list_of(P_KEY), "Those that no port will have."),
         ),
-        Field(
+        object_field(
             "reach",
-            object_of(
-                Field("gained", NUMBER, "Pairs of end ports that will be able to talk."),
-                Field("lost", NUMBER, "Pairs of end ports that will no longer be able to talk."),
-                Field("unknown", NUMBER, "Pairs for which the route decides."),
-            ),
             "Who gains and loses connectivity.",
+            Field("gained", NUMBER, "Pairs of end ports that will be able to talk."),
+            Field("lost", NUMBER, "Pairs of end ports that will no longer be able to talk."),
+            Field("unknown", NUMBER, "Pairs for which the route decides."),
         ),
     ),
     CsvRows("entry and enforcement bit that changes", (*PORT, *CHANGE)),

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
+from ibkeys.cli.documents.field import (
+    FLAG,
+    NUMBER,
+    TEXT,
+    CsvRows,
+    Document,
+    Field,
+    list_field,
+    list_of,
+    object_field,
+    object_of,
+    or_null,
+)
 from ibkeys.cli.documents.shared import (
     AFTER,
     APPLIED,
@@ -53,23 +65,21 @@ POLICY_CHECK: Final = Document(
         _FILE,
         _DIGEST,
         Field("accepted", or_null(FLAG), "Whether OpenSM takes it. Null: not known (--dialect nvidia)."),
-        Field(
-            "problems", list_of(object_of(*_PROBLEM)), "What OpenSM would refuse or misread, in the order of the file."
+        list_field(
+            "problems",
+            "What OpenSM would refuse or misread, in the order of the file.",
+            *_PROBLEM,
         ),
-        Field(
+        list_field(
             "partitions",
-            list_of(
-                object_of(
-                    PARTITION,
-                    Field("name", or_null(TEXT), "Its name. Null: it has none."),
-                    Field("automatic", FLAG, "Whether OpenSM picks its P_Key."),
-                    Field("indx0", FLAG, "Whether its P_Key is at index 0 of its members."),
-                    Field("ipoib", FLAG, "Whether it is marked ipoib."),
-                    Field("members", list_of(_MEMBER), "Its members, as the policy names them."),
-                    Field("groups", list_of(MULTICAST_GROUP), "The multicast groups that OpenSM makes for it."),
-                )
-            ),
             "The partitions, in the order of the file.",
+            PARTITION,
+            Field("name", or_null(TEXT), "Its name. Null: it has none."),
+            Field("automatic", FLAG, "Whether OpenSM picks its P_Key."),
+            Field("indx0", FLAG, "Whether its P_Key is at index 0 of its members."),
+            Field("ipoib", FLAG, "Whether it is marked ipoib."),
+            Field("members", list_of(_MEMBER), "Its members, as the policy names them."),
+            Field("groups", list_of(MULTICAST_GROUP), "The multicast groups that OpenSM makes for it."),
         ),
         Field("dialect", TEXT, "Whose OpenSM will read it: opensm or nvidia."),
     ),
@@ -96,46 +106,34 @@ POLICY_DIFF: Final = Document(
     (
         Field("a", _POLICY, "The first policy."),
         Field("b", _POLICY, "The second policy."),
-        Field(
+        list_field(
             "partitions",
-            list_of(
-                object_of(
-                    PARTITION,
-                    Field("name_a", or_null(TEXT), "Its name by A. Null: no members, or no name."),
-                    Field("name_b", or_null(TEXT), "Its name by B. Null: no members, or no name."),
-                    Field("members", list_of(object_of(*PORT, _WHAT, _BEFORE, _AFTER)), "The ports that change."),
-                    Field("groups_a", list_of(MULTICAST_GROUP), "Its multicast groups by A."),
-                    Field("groups_b", list_of(MULTICAST_GROUP), "Its multicast groups by B."),
-                )
-            ),
             "The partitions that differ.",
+            PARTITION,
+            Field("name_a", or_null(TEXT), "Its name by A. Null: no members, or no name."),
+            Field("name_b", or_null(TEXT), "Its name by B. Null: no members, or no name."),
+            list_field("members", "The ports that change.", *PORT, _WHAT, _BEFORE, _AFTER),
+            Field("groups_a", list_of(MULTICAST_GROUP), "Its multicast groups by A."),
+            Field("groups_b", list_of(MULTICAST_GROUP), "Its multicast groups by B."),
         ),
-        Field(
+        list_field(
             "index_0",
-            list_of(
-                object_of(
-                    *PORT,
-                    BEFORE._replace(about="The P_Key there by A. Null: the default P_Key."),
-                    AFTER._replace(about="The P_Key there by B. Null: the default P_Key."),
-                )
-            ),
             "The ports that have another P_Key at index 0.",
+            *PORT,
+            BEFORE._replace(about="The P_Key there by A. Null: the default P_Key."),
+            AFTER._replace(about="The P_Key there by B. Null: the default P_Key."),
         ),
-        Field(
+        object_field(
             "reach",
-            object_of(
-                Field("gained", NUMBER, "Pairs of end ports that gain connectivity."),
-                Field("lost", NUMBER, "Pairs of end ports that lose connectivity."),
-            ),
             "Who can talk from A to B.",
+            Field("gained", NUMBER, "Pairs of end ports that gain connectivity."),
+            Field("lost", NUMBER, "Pairs of end ports that lose connectivity."),
         ),
-        Field(
+        object_field(
             "not_found",
-            object_of(
-                Field("a", list_of(GUID), "GUIDs of A."),
-                Field("b", list_of(GUID), "GUIDs of B."),
-            ),
             "The GUIDs of the policies that are not on the fabric.",
+            Field("a", list_of(GUID), "GUIDs of A."),
+            Field("b", list_of(GUID), "GUIDs of B."),
         ),
         ERRORS,
         UNREACHED,
@@ -152,13 +150,11 @@ POLICY_FROM: Final = Document(
         Field("policy", TEXT, "The policy itself."),
         _DIGEST,
         Field("pending", FLAG, "Whether a plan of it would change something."),
-        Field(
+        object_field(
             "options",
-            object_of(
-                Field("enforce", TEXT, "--enforce: both, in, out or off."),
-                Field("allow_both_pkeys", FLAG, "--allow-both-pkeys."),
-            ),
             "The options of ibkeys-plan(1) with which a plan of it changes least.",
+            Field("enforce", TEXT, "--enforce: both, in, out or off."),
+            Field("allow_both_pkeys", FLAG, "--allow-both-pkeys."),
         ),
         Field(
             "unsaid",
@@ -181,27 +177,21 @@ PARTITION_SHOW: Final = Document(
     (
         _FILE,
         _DIGEST,
-        Field(
+        list_field(
             "partitions",
-            list_of(
-                object_of(
-                    PARTITION,
-                    _NAME,
-                    Field("automatic", FLAG, "Whether OpenSM picks its P_Key."),
-                    Field("indx0", FLAG, "Whether its P_Key is at index 0 of its members."),
-                    Field("ipoib", FLAG, "Whether it is marked ipoib."),
-                    Field(
-                        "members",
-                        list_of(object_of(*PORT, Field("membership", MEMBERSHIP, "full, limited or both."))),
-                        "The ports of the fabric to which OpenSM gives it.",
-                    ),
-                    Field(
-                        "absent", list_of(GUID), "The port GUIDs that the policy names, and no port of the fabric has."
-                    ),
-                    Field("groups", list_of(MULTICAST_GROUP), "The multicast groups that OpenSM makes for it."),
-                )
-            ),
             "The partitions, in the order of the file.",
+            PARTITION,
+            _NAME,
+            Field("automatic", FLAG, "Whether OpenSM picks its P_Key."),
+            Field("indx0", FLAG, "Whether its P_Key is at index 0 of its members."),
+            Field("ipoib", FLAG, "Whether it is marked ipoib."),
+            Field(
+                "members",
+                list_of(object_of(*PORT, Field("membership", MEMBERSHIP, "full, limited or both."))),
+                "The ports of the fabric to which OpenSM gives it.",
+            ),
+            Field("absent", list_of(GUID), "The port GUIDs that the policy names, and no port of the fabric has."),
+            Field("groups", list_of(MULTICAST_GROUP), "The multicast groups that OpenSM makes for it."),
         ),
         ERRORS,
         UNREACHED,
@@ -228,7 +218,7 @@ PARTITION_SPREAD: Final = Document(
         OPERATION,
         Field("file", TEXT, "The policy of the master."),
         _DIGEST,
-        Field("files", list_of(object_of(*_SPREAD_FILE)), "The policy files of the other OpenSMs."),
+        list_field("files", "The policy files of the other OpenSMs.", *_SPREAD_FILE),
         NOTES,
         INTERLOCKS,
         Field("errors", list_of(ERROR), "What failed. Exit status 3."),

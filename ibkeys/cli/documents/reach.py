@@ -12,7 +12,9 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonType,
+    list_field,
     list_of,
+    object_field,
     object_of,
     one_of,
     or_null,
@@ -59,7 +61,7 @@ _NOT_ACTIVE: Final = Field("not_active", list_of(NOT_ACTIVE), "The ends of end p
 
 def _pairs(name: str, about: str) -> Field:
     """Return a field about pairs of ports: their number, or with --pairs each of them."""
-    pair = object_of(_A, _B, Field("by", list_of(object_of(*_KEYS)), "The P_Keys by which they do."))
+    pair = object_of(_A, _B, list_field("by", "The P_Keys by which they do.", *_KEYS))
     return Field(name, JsonType(("array", "integer"), items=pair), f"{about} Their number; with --pairs each of them.")
 
 
@@ -75,20 +77,14 @@ MATRIX: Final = Document(
     2,
     (
         LOOKED_AT,
-        Field(
+        list_field(
             "partitions",
-            list_of(
-                object_of(
-                    PARTITION,
-                    _NAME,
-                    Field(
-                        "full", list_of(PORT_IDENTITY), "Its full members; a port with both P_Keys is in both lists."
-                    ),
-                    Field("limited", list_of(PORT_IDENTITY), "Its limited members."),
-                    Field("stopped", list_of(object_of(*_STOP)), "The switch ports that block its packets."),
-                )
-            ),
             "The partitions; not with --pairs.",
+            PARTITION,
+            _NAME,
+            Field("full", list_of(PORT_IDENTITY), "Its full members; a port with both P_Keys is in both lists."),
+            Field("limited", list_of(PORT_IDENTITY), "Its limited members."),
+            list_field("stopped", "The switch ports that block its packets.", *_STOP),
             optional=True,
         ),
         _pairs("pairs", "Pairs of ports that can talk."),
@@ -104,8 +100,10 @@ MATRIX: Final = Document(
             "How many end ports could send more or less with the other assumption; not with --pairs.",
             optional=True,
         ),
-        Field(
-            "may_be_stopped_by", list_of(object_of(*_STOP)), "The ports on links between switches that block a P_Key."
+        list_field(
+            "may_be_stopped_by",
+            "The ports on links between switches that block a P_Key.",
+            *_STOP,
         ),
         _UNREAD,
         Field("virtualized", list_of(PORT_IDENTITY), "The ports with virtual ports, whose P_Keys cannot be read."),
@@ -179,30 +177,22 @@ _PATH: Final = object_of(
         "The counter by which the port that stops it counts it.",
     ),
     Field("unread", or_null(PORT_IDENTITY), "The port whose check was not read, if that is why it is unknown."),
-    Field(
+    list_field(
         "hops",
-        list_of(
-            object_of(
-                Field("node_guid", GUID),
-                Field("node_desc", NODE_DESC),
-                Field("node_type", NODE_TYPE),
-                Field("in_port", or_null(NUMBER), "The port by which it comes in. Null: it is sent here."),
-                Field("out_port", or_null(NUMBER), "The port by which it leaves. Null: it ends here."),
-                Field(
-                    "checks",
-                    list_of(
-                        object_of(
-                            Field("port", PORT_NUMBER),
-                            Field("direction", one_of("inbound", "outbound", "received"), "When it is checked."),
-                            Field("index", or_null(NUMBER), "The entry that lets it pass. Null: none does."),
-                            Field("entry", or_null(P_KEY), "The P_Key of that entry."),
-                        )
-                    ),
-                    "The ports of this node that check its P_Key.",
-                ),
-            )
-        ),
         "The nodes on its route, up to the one where it ends.",
+        Field("node_guid", GUID),
+        Field("node_desc", NODE_DESC),
+        Field("node_type", NODE_TYPE),
+        Field("in_port", or_null(NUMBER), "The port by which it comes in. Null: it is sent here."),
+        Field("out_port", or_null(NUMBER), "The port by which it leaves. Null: it ends here."),
+        list_field(
+            "checks",
+            "The ports of this node that check its P_Key.",
+            Field("port", PORT_NUMBER),
+            Field("direction", one_of("inbound", "outbound", "received"), "When it is checked."),
+            Field("index", or_null(NUMBER), "The entry that lets it pass. Null: none does."),
+            Field("entry", or_null(P_KEY), "The P_Key of that entry."),
+        ),
     ),
 )
 _PATHS: Final = list_of(_PATH)
@@ -245,12 +235,11 @@ WHY_TRAP: Final = Document(
             ),
             "With --history: when P_Keys of the partition last changed at the port that stops it. Null: not found.",
         ),
-        Field(
+        list_field(
             "commands",
-            list_of(
-                object_of(Field("command", TEXT, "A whole command."), Field("about", TEXT, "What it does or shows."))
-            ),
             "Commands that together let it pass, or say more.",
+            Field("command", TEXT, "A whole command."),
+            Field("about", TEXT, "What it does or shows."),
         ),
         Field(
             "no_remedy", or_null(TEXT), "Why no change of P_Keys lets it pass. Null: the commands do, if it is stopped."
@@ -285,36 +274,30 @@ WHY: Final = Document(
         _NOT_ACTIVE._replace(about="The ends of links of the two ports that are not Active."),
         INBOUND_CHECK,
         Field("depends_on_inbound_check", FLAG, "Whether the other assumption gives a different result."),
-        Field("otherwise", object_of(*_CAN_TALK), "The result with the other assumption."),
+        object_field("otherwise", "The result with the other assumption.", *_CAN_TALK),
         Field(
             "packets",
             _PATHS,
             "Packets by the forwarding tables that were read: with each P_Key that matches, in both directions, to "
             "each LID of the receiver.",
         ),
-        Field("if_adaptive", object_of(*_CAN_TALK), "The result if switches may deviate from their forwarding tables."),
-        Field(
+        object_field("if_adaptive", "The result if switches may deviate from their forwarding tables.", *_CAN_TALK),
+        object_field(
             "traffic",
-            object_of(
-                Field("smps", FLAG, "Whether SMPs (QP0) pass the links of the two."),
-                Field("gmps", or_null(FLAG), "Whether GMPs (QP1) pass, as `can_talk`."),
-                Field("raw_a_to_b", or_null(FLAG), "Whether raw packets from A get to B. Null: not known."),
-                Field("raw_b_to_a", or_null(FLAG), "Whether raw packets from B get to A. Null: not known."),
-                Field(
-                    "raw_dropped_by",
-                    list_of(
-                        object_of(
-                            *PORT,
-                            Field("field", TEXT, "The field of PortInfo: FilterRawInbound or FilterRawOutbound."),
-                            _OF_PACKETS,
-                            _ON_SOME_ROUTES,
-                        )
-                    ),
-                    "The switch ports that drop raw packets.",
-                ),
-                Field("reliable_datagram", or_null(FLAG), "Whether reliable datagrams pass, as `can_talk`."),
-            ),
             "What holds for packets of other kinds.",
+            Field("smps", FLAG, "Whether SMPs (QP0) pass the links of the two."),
+            Field("gmps", or_null(FLAG), "Whether GMPs (QP1) pass, as `can_talk`."),
+            Field("raw_a_to_b", or_null(FLAG), "Whether raw packets from A get to B. Null: not known."),
+            Field("raw_b_to_a", or_null(FLAG), "Whether raw packets from B get to A. Null: not known."),
+            list_field(
+                "raw_dropped_by",
+                "The switch ports that drop raw packets.",
+                *PORT,
+                Field("field", TEXT, "The field of PortInfo: FilterRawInbound or FilterRawOutbound."),
+                _OF_PACKETS,
+                _ON_SOME_ROUTES,
+            ),
+            Field("reliable_datagram", or_null(FLAG), "Whether reliable datagrams pass, as `can_talk`."),
         ),
     ),
     CsvRows("pair of P_Keys that match", _MATCH),

@@ -13,7 +13,9 @@ from ibkeys.cli.documents.field import (
     CsvRows,
     Document,
     Field,
+    list_field,
     list_of,
+    object_field,
     object_of,
     one_of,
     or_null,
@@ -105,13 +107,11 @@ REHEARSE: Final = Document(
         Field("plan", or_null(TEXT), "The digest of the plan. Null: the change follows none."),
         Field("pairs_gained", or_null(NUMBER), "Pairs of end ports that gain connectivity by the plan. Null: no plan."),
         Field("pairs_lost", or_null(NUMBER), "Pairs of end ports that lose connectivity by the plan. Null: no plan."),
-        Field(
+        object_field(
             "snapshot",
-            object_of(
-                Field("file", or_null(TEXT), "Its file. Null: it was taken for the rehearsal."),
-                Field("finished", TEXT, "When it was taken: UTC."),
-            ),
             "The snapshot of the copy.",
+            Field("file", or_null(TEXT), "Its file. Null: it was taken for the rehearsal."),
+            Field("finished", TEXT, "When it was taken: UTC."),
         ),
         Field("opensm", _OPENSM, "The OpenSM of the rehearsal."),
         Field(
@@ -125,19 +125,15 @@ REHEARSE: Final = Document(
             "What each standby with a known command line changes when it takes over the snapshot.",
         ),
         Field("apply", _STEP, "The change. Null: --now."),
-        Field(
+        list_field(
             "timeline",
-            list_of(
-                object_of(
-                    *PORT,
-                    Field("seconds", DECIMAL, "When, from the start of the change."),
-                    Field("pairs_cut", NUMBER, "Pairs that can talk before and after the change, and not then."),
-                    Field("pairs_open", NUMBER, "Pairs that can talk neither before nor after it, and could then."),
-                )
-            ),
             "Every Set of the change that changed P_Keys, enforcement or the M_Key of a port, in order.",
+            *PORT,
+            Field("seconds", DECIMAL, "When, from the start of the change."),
+            Field("pairs_cut", NUMBER, "Pairs that can talk before and after the change, and not then."),
+            Field("pairs_open", NUMBER, "Pairs that can talk neither before nor after it, and could then."),
         ),
-        Field("differences", list_of(object_of(*PORT, *DIFFERS)), "The values that were not as planned."),
+        list_field("differences", "The values that were not as planned.", *PORT, *DIFFERS),
         Field(
             "unknown_indexes",
             list_of(PORT_IDENTITY),
@@ -145,21 +141,18 @@ REHEARSE: Final = Document(
             "another index for it, if others changed its policy or the port, and uses that one then.",
         ),
         Field("undo", _STEP, "The undo. Null: there was nothing to undo."),
-        Field("left_by_undo", list_of(object_of(*PORT, *LEFT)), "The values that the undo did not restore."),
+        list_field("left_by_undo", "The values that the undo did not restore.", *PORT, *LEFT),
         Field("seed", or_null(NUMBER), "The seed of the faults. Null: none were tried."),
         Field(
             "faults",
             or_null(list_of(_FAULT)),
             "The faults that were tried, each on a copy of its own. Null: without --faults.",
         ),
-        Field(
+        list_field(
             "opensm_errors",
-            list_of(
-                object_of(
-                    Field("error", TEXT, "The number, as 3111 of ERR 3111."), Field("count", NUMBER, "How often.")
-                )
-            ),
             "The errors in OpenSM's log.",
+            Field("error", TEXT, "The number, as 3111 of ERR 3111."),
+            Field("count", NUMBER, "How often."),
         ),
         Field("notes", list_of(TEXT), "What the user should know of the rehearsal."),
     ),

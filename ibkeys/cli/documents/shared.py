@@ -14,6 +14,7 @@ from ibkeys.cli.documents.field import (
     Field,
     JsonType,
     either,
+    list_field,
     list_of,
     object_of,
     one_of,
@@ -243,21 +244,17 @@ RULE_RESULT: Final = shared(
         Field("result", TEXT, "pass, fail, unknown, n/a or waived."),
         Field("note", or_null(TEXT), "Why the result is unknown or n/a. Null: another result."),
         Field("passed", NUMBER, "Ports or files that pass; 0 in an audit of a part of the fabric."),
-        Field(
+        list_field(
             "subjects",
-            list_of(
-                object_of(
-                    *PORT,
-                    Field("result", TEXT, "What the rule says of this one: fail, unknown or waived."),
-                    Field("evidence", OBJECT, "What was read: for each attribute its fields. M_Keys are fingerprints."),
-                    MESSAGE,
-                    Field("time", TIME, "When it was read."),
-                    Field("m_key_used", or_null(FLAG), "Whether an M_Key was sent. Null: a file, not a port."),
-                    Field("waiver", or_null(TEXT), "Why it is waived, and until when. Null: it is not."),
-                    Field("severity", or_null(TEXT), "Its severity, where it is not the rule's own; else null."),
-                )
-            ),
             "The ports and files that fail, are unknown or are waived. The port is null for a file.",
+            *PORT,
+            Field("result", TEXT, "What the rule says of this one: fail, unknown or waived."),
+            Field("evidence", OBJECT, "What was read: for each attribute its fields. M_Keys are fingerprints."),
+            MESSAGE,
+            Field("time", TIME, "When it was read."),
+            Field("m_key_used", or_null(FLAG), "Whether an M_Key was sent. Null: a file, not a port."),
+            Field("waiver", or_null(TEXT), "Why it is waived, and until when. Null: it is not."),
+            Field("severity", or_null(TEXT), "Its severity, where it is not the rule's own; else null."),
         ),
         Field("remedy", or_null(TEXT), "What to do. Null: --no-remedy."),
     ),
@@ -276,17 +273,13 @@ COVERAGE: Final = shared(
         Field("read", NUMBER, "Ports all of whose attributes were read."),
         Field("unreadable", NUMBER, "Ports of which something was not read."),
         Field("silent", NUMBER, "Ports behind which nothing answered."),
-        Field(
+        list_field(
             "troubles",
-            list_of(
-                object_of(
-                    *PORT,
-                    Field("attribute", TEXT, "The attribute that was not read."),
-                    Field("reading", TEXT, "How it ended, as no-reply, or not-asked."),
-                    Field("error", TEXT, "Why it was not read."),
-                )
-            ),
             "What was not read.",
+            *PORT,
+            Field("attribute", TEXT, "The attribute that was not read."),
+            Field("reading", TEXT, "How it ended, as no-reply, or not-asked."),
+            Field("error", TEXT, "Why it was not read."),
         ),
     ),
 )

@@ -12,6 +12,7 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     by_name,
+    list_field,
     list_of,
     object_of,
     or_null,
@@ -37,7 +38,7 @@ SIM_SERVE: Final = Document(
         ),
         Field("environment", by_name(TEXT), "The variables with which programs attach, by name."),
         Field("m_keys", or_null(NUMBER), "How many M_Keys were written (--export-keys). Null: without that option."),
-        Field("assumed", list_of(object_of(*_ASSUMED)), "What the files do not say."),
+        list_field("assumed", "What the files do not say.", *_ASSUMED),
     ),
     CsvRows("assumption", _ASSUMED),
     about="What `ibkeys sim serve -f json` writes when it is ready",
@@ -60,12 +61,11 @@ SIM_LS: Final = Document(
     "sim-ls",
     1,
     (
-        Field(
+        list_field(
             "servers",
-            list_of(
-                object_of(*_SERVER, Field("processes", list_of(object_of(*_PROCESS)), "The processes on its hosts."))
-            ),
             "The servers that let this user in.",
+            *_SERVER,
+            list_field("processes", "The processes on its hosts.", *_PROCESS),
         ),
     ),
     CsvRows("process", (*_SERVER[:2], *_PROCESS)),

@@ -11,8 +11,9 @@ from ibkeys.cli.documents.field import (
     CsvRows,
     Document,
     Field,
+    list_field,
     list_of,
-    object_of,
+    object_field,
     one_of,
     or_null,
 )
@@ -31,37 +32,27 @@ SMKEY_ROTATE: Final = Document(
     (
         DRY_RUN,
         APPLIED,
-        Field(
+        object_field(
             "keys",
-            object_of(
-                Field("sm_key", or_null(TEXT), "The new sm_key. Null: without -K, or not applied."),
-                Field("sa_key", or_null(TEXT), "The new sa_key. Null: without -K, or not applied."),
-            ),
             "The new keys.",
+            Field("sm_key", or_null(TEXT), "The new sm_key. Null: without -K, or not applied."),
+            Field("sa_key", or_null(TEXT), "The new sa_key. Null: without -K, or not applied."),
         ),
         Field("goes_on", FLAG, "Whether an interrupted change is finished."),
-        Field(
+        list_field(
             "files",
-            list_of(
-                object_of(
-                    _HOST,
-                    _PATH,
-                    Field("opensms", list_of(TEXT), "The OpenSMs that read it."),
-                    Field("changes", object_of(*_STATES), "What it has before the change."),
-                )
-            ),
             "The options files that change.",
+            _HOST,
+            _PATH,
+            Field("opensms", list_of(TEXT), "The OpenSMs that read it."),
+            object_field("changes", "What it has before the change.", *_STATES),
         ),
-        Field(
+        list_field(
             "managers",
-            list_of(
-                object_of(
-                    Field("port_guid", GUID, "Its port."),
-                    Field("port", TEXT, "The same in words."),
-                    Field("state", or_null(TEXT), "Its SMState. Null: no answer."),
-                )
-            ),
             "The subnet managers of the fabric.",
+            Field("port_guid", GUID, "Its port."),
+            Field("port", TEXT, "The same in words."),
+            Field("state", or_null(TEXT), "Its SMState. Null: no answer."),
         ),
         Field(
             "polling_seconds",

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
+from ibkeys.cli.documents.field import (
+    FLAG,
+    NUMBER,
+    TEXT,
+    CsvRows,
+    Document,
+    Field,
+    list_field,
+    list_of,
+    or_null,
+)
 from ibkeys.cli.documents.shared import ERRORS, TIME, UNREACHED
 
 _FILE: Final = Field("file", TEXT, "The snapshot.")
@@ -56,23 +66,19 @@ IMPORT: Final = Document(
     1,
     (
         *_IMPORTED,
-        Field(
+        list_field(
             "files",
-            list_of(
-                object_of(
-                    Field("file", TEXT, "The file."),
-                    Field("kind", TEXT, "Its kind, as in the list above."),
-                    Field(
-                        "modified",
-                        TIME,
-                        "When it was last modified, so copy files with `cp -p`; the snapshot has the time of the "
-                        "oldest and the newest one.",
-                    ),
-                    Field("sm_word", FLAG, "Whether it has what the SM says, and not the nodes."),
-                    Field("m_keys", NUMBER, "How many M_Keys it holds in clear."),
-                )
-            ),
             "The files that were read.",
+            Field("file", TEXT, "The file."),
+            Field("kind", TEXT, "Its kind, as in the list above."),
+            Field(
+                "modified",
+                TIME,
+                "When it was last modified, so copy files with `cp -p`; the snapshot has the time of the "
+                "oldest and the newest one.",
+            ),
+            Field("sm_word", FLAG, "Whether it has what the SM says, and not the nodes."),
+            Field("m_keys", NUMBER, "How many M_Keys it holds in clear."),
         ),
         Field("notes", list_of(TEXT), "What the user should know of the snapshot."),
     ),
