@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ibkeys.symptoms.row import Cause, Symptom
-from ibkeys.symptoms.table import SUBJECTS, TABLE
+from ibkeys.symptoms.table import BY_SUBJECT
 
 _LIST: Final = re.compile(r'(\.\\" made from ibkeys/symptoms: TABLE\n)(?:.*\n)*?(\.\\" end\n)')
 _SAMPLES: Final = {
@@ -36,8 +36,8 @@ def page() -> str:
         "`ibkeys explain` finds the\nentry of a text that you paste, and fills its LIDs, GUIDs and P_Keys in:\n\n"
         "```sh\nibkeys explain - < opensm.log\n```\n\n"
     )
-    for subject in SUBJECTS:
-        text += f"## {subject}\n\n" + "".join(_entry(row) for row in TABLE if row.subject == subject)
+    for subject, rows in BY_SUBJECT.items():
+        text += f"## {subject}\n\n" + "".join(map(_entry, rows))
     return text
 
 
@@ -59,11 +59,10 @@ def _anchor(row: Symptom) -> str:
 
 
 def _sections() -> Iterator[str]:
-    for subject in SUBJECTS:
+    for subject, rows in BY_SUBJECT.items():
         yield f".SH {_roff(subject.upper())}\n"
-        for row in TABLE:
-            if row.subject == subject:
-                yield from _lines(row)
+        for row in rows:
+            yield from _lines(row)
 
 
 def _lines(row: Symptom) -> Iterator[str]:

@@ -47,11 +47,10 @@ _UFM_API: Final = Cause(
     "ibkeys partition-show --policy ufm:URL shows what UFM has.",
 )
 
-ROWS: Final = (
+OF_KUBERNETES: Final = (
     Symptom(
         name="vf-guid-not-valid",
         title="ib-sriov-cni: VF GUID is not valid",
-        subject=KUBERNETES,
         patterns=(
             r"\bVF \S+ GUID is not valid",
             r"failed to configure VF.{0,60}GUID",
@@ -68,7 +67,6 @@ ROWS: Final = (
     Symptom(
         name="vf-down",
         title="a virtual function stays Down",
-        subject=KUBERNETES,
         patterns=(
             r"\b(?:VFs?|virtual functions?)\b.{0,60}(?:stays?|state|is|are|port)\b.{0,20}\bDOWN\b",
             r"\bVF\b.{0,40}link.?state.{0,20}(?:down|disable)",
@@ -83,7 +81,6 @@ ROWS: Final = (
     Symptom(
         name="ib-kubernetes-p-key",
         title="ib-kubernetes: GUIDs could not be added to a P_Key",
-        subject=KUBERNETES,
         patterns=(
             r"failed to (?:add|remove) guids?\b.{0,200}(?:p_?key|partition)",
             r"(?:add|remove)GuidsTo\w*PKey",
@@ -102,7 +99,6 @@ ROWS: Final = (
     Symptom(
         name="ib-kubernetes-guid",
         title="ib-kubernetes: no GUID for a pod",
-        subject=KUBERNETES,
         patterns=(
             r"failed to allocate GUID",
             r"guid pool (?:is )?(?:full|exhausted)",
@@ -131,7 +127,6 @@ ROWS: Final = (
     Symptom(
         name="sriov-cni",
         title="SR-IOV operator or CNI with InfiniBand: the pod does not start",
-        subject=KUBERNETES,
         patterns=(
             r"infiniBand SRI-?O-?V.? CNI failed",
             r"ib-sriov(?:-cni)?\b.{0,120}(?:fail|error)",
@@ -146,7 +141,6 @@ ROWS: Final = (
     Symptom(
         name="sriov-cni-vlan",
         title="sriov-cni: failed to set VLAN of a VF",
-        subject=KUBERNETES,
         patterns=(r"failed to set vf \d+ vlan\b",),
         example='SRIOV-CNI failed to configure VF "failed to set vf 2 vlan: operation not supported"',
         meaning="The CNI plugin for Ethernet set up an InfiniBand function. InfiniBand has no VLANs: partitions "
@@ -163,10 +157,11 @@ ROWS: Final = (
         source="k8snetworkplumbingwg/sriov-cni#208",
         words="VLAN pod SriovIBNetwork",
     ),
+)
+OF_UFM: Final = (
     Symptom(
         name="ufm-bad-m-key",
         title="UFM event: Bad M_Key",
-        subject=UFM,
         patterns=(r"\bevent.{0,40}\bM_?Key\b", r"UFM.{0,80}Bad M_?Key"),
         example="UFM event 256 Bad M_Key, Major, LID 4",
         meaning="A port refused a wrong M_Key (trap 256). UFM reports what its subnet manager was told.",
@@ -177,7 +172,6 @@ ROWS: Final = (
     Symptom(
         name="ufm-bad-p-key",
         title="UFM event: Bad P_Key, also at a switch external port",
-        subject=UFM,
         patterns=(r"\bevent.{0,40}\bBad P_?Key\b", r"UFM.{0,80}Bad P_?Key"),
         example="UFM event 259 Bad P_Key Switch External Port, Minor, LID 7",
         meaning="A port, or a switch for it, received a packet of a partition that it is not in (traps 257 and 259).",
@@ -188,7 +182,6 @@ ROWS: Final = (
     Symptom(
         name="ufm-bad-q-key",
         title="UFM event: Bad Q_Key",
-        subject=UFM,
         patterns=(r"\bevent.{0,40}\bBad Q_?Key\b", r"UFM.{0,80}Bad Q_?Key"),
         example="UFM event 258 Bad Q_Key, Minor, LID 3",
         meaning="A datagram with a wrong Q_Key arrived (trap 258).",
@@ -206,7 +199,6 @@ ROWS: Final = (
     Symptom(
         name="ufm-rest",
         title="UFM's REST interface refused a partition",
-        subject=UFM,
         patterns=(
             r"ufmRest\w*/resources/pkeys\b.{0,80}",
             r"\bUFM\b.{0,80}(?:401|403|404|409|Unauthorized)",
@@ -229,7 +221,6 @@ ROWS: Final = (
     Symptom(
         name="limited-pairs",
         title="limited members cannot ping each other",
-        subject=UFM,
         patterns=(r"limited (?:members?|cannot|can.t|to limited)\b.{0,60}(?:ping|talk|reach|communicate)",),
         example="two limited members cannot ping each other over ib0.8010",
         meaning="That is what limited membership is for: a limited member talks to full members only.",
@@ -237,10 +228,11 @@ ROWS: Final = (
         source="IBA 10.9.3",
         rank=1,
     ),
+)
+NOT_KEYS: Final = (
     Symptom(
         name="nvlink",
         title="NVLink, NVSwitch, NMX: not the keys of an InfiniBand fabric",
-        subject=NOT_OURS,
         patterns=(r"\bNVLink\b", r"\bNVSwitch\b", r"\bnv-?fabric-?manager\b", r"\bNMX-[CTM]\b"),
         example="NVLink partition 32766: GPU is not a member",
         meaning="Partitions of NVLink are made by the fabric manager of the NVSwitches (NMX, nv-fabricmanager). They "
@@ -252,7 +244,6 @@ ROWS: Final = (
     Symptom(
         name="sharp",
         title="SHARP: its jobs and trees have keys of their own",
-        subject=NOT_OURS,
         patterns=(r"\bSHARP\b.{0,60}(?:fail|error|denied|key)", r"\bsharp_am\b", r"\bAM_?Key\b"),
         example="SHARP: failed to create job, error -8",
         meaning="The aggregation manager of SHARP protects its trees with an AM_Key, which ibkeys does not read. A "
@@ -273,7 +264,6 @@ ROWS: Final = (
     Symptom(
         name="roce",
         title="RoCE: an Ethernet port has no partitions",
-        subject=NOT_OURS,
         patterns=(r"\bRoCE(?:v[12])?\b", r"link_layer:? +Ethernet"),
         example="mlx5_2 port 1: link_layer Ethernet (RoCE)",
         meaning="A port with an Ethernet link has P_Key 0xffff only, and no subnet manager. VLANs separate there.",

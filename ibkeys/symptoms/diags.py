@@ -25,7 +25,7 @@ from ibkeys.symptoms.causes import (
 )
 from ibkeys.symptoms.row import Cause, Symptom
 
-DIAGS: Final = "infiniband-diags and the SA"
+SUBJECT: Final = "infiniband-diags and the SA"
 
 _STATUS_OF_SET: Final = Cause(
     "attribute-refused",
@@ -38,7 +38,6 @@ ROWS: Final = (
     Symptom(
         name="mad-rpc",
         title="infiniband-diags: mad_rpc failed, Connection timed out",
-        subject=DIAGS,
         patterns=(
             r"_?do_madrpc (?:failed|:)",
             r"mad_rpc(?:_rmpp)? ?:? ?_?(?:do_madrpc )?failed",
@@ -57,7 +56,6 @@ ROWS: Final = (
     Symptom(
         name="mad-status",
         title="infiniband-diags: MAD completed with error status",
-        subject=DIAGS,
         patterns=(r"MAD completed with error status 0x[0-9a-f]+",),
         example="ibwarn: [77] mad_rpc: MAD completed with error status 0x1c; dport (Lid 5)",
         meaning="The port answered and refused the request. A wrong M_Key is never answered, so this is not one.",
@@ -68,7 +66,6 @@ ROWS: Final = (
     Symptom(
         name="query-failed",
         title="infiniband-diags: a query failed",
-        subject=DIAGS,
         patterns=(
             r"iberror: failed: ?\S{0,20} ?(?:node|port|switch|guid|pkey table|smp)[^\n]{0,30}",
             r"\b(?:node info|port info|pkey table|switch info) query failed",
@@ -86,7 +83,6 @@ ROWS: Final = (
     Symptom(
         name="cannot-resolve",
         title="infiniband-diags: can't resolve the port",
-        subject=DIAGS,
         patterns=(
             r"can.t resolve (?:destination|source|self|sm) port",
             r"cannot resolve (?:destination|sm) port",
@@ -101,7 +97,6 @@ ROWS: Final = (
     Symptom(
         name="saquery-timeout",
         title="saquery: no answer of the SA",
-        subject=DIAGS,
         patterns=(
             r"Query SA failed: (?:Connection timed out|\S+ ?timed? ?out)",
             r"sa_(?:rpc_call|query)[^\n]{0,40}failed",
@@ -121,7 +116,6 @@ ROWS: Final = (
     Symptom(
         name="sa-status",
         title="saquery: the SA refused",
-        subject=DIAGS,
         patterns=(
             r"Query result returned:? 0x0*[1-8]00",
             r"\bIB_SA_(?:MAD_STATUS_)?(?:REQ_INVALID|NO_RECORDS|DENIED|INSUF_COMPS)",
@@ -146,7 +140,6 @@ ROWS: Final = (
     Symptom(
         name="umad-open",
         title="the umad device cannot be opened",
-        subject=DIAGS,
         patterns=(
             r"can.t open UMAD port",
             r"(?:can.t|cannot|Failed to) open '?\S*'? port '?\d",
@@ -166,7 +159,6 @@ ROWS: Final = (
     Symptom(
         name="umad-register",
         title="client_register failed: the class cannot be used",
-        subject=DIAGS,
         patterns=(
             r"client_register for mgmt(?: class)? \d+ failed",
             r"Can.t register agent for class \d+",
@@ -181,7 +173,6 @@ ROWS: Final = (
     Symptom(
         name="umad-send",
         title="send failed: Invalid argument",
-        subject=DIAGS,
         patterns=(r"(?:umad_)?send failed;? ?:? ?Invalid argument", r"_do_madrpc:? send failed"),
         example="ibwarn: [9] _do_madrpc: send failed; Invalid argument",
         meaning="The local driver refused the request: a wrong M_Key for the own port looks like that on some "
@@ -193,7 +184,6 @@ ROWS: Final = (
     Symptom(
         name="ibnetdiscover-missing",
         title="nodes are missing in ibnetdiscover",
-        subject=DIAGS,
         patterns=(
             r"discover failed",
             r"can.t reach (?:to/from ports|node|port at|target)",
@@ -209,7 +199,6 @@ ROWS: Final = (
     Symptom(
         name="ibping",
         title="ibping or a GMP: no answer",
-        subject=DIAGS,
         patterns=(
             r"ibping[^\n]{0,60}(?:failed|100% packet loss|timed out)",
             r"\b0 received, 100% packet loss\b.{0,40}ib",
@@ -225,7 +214,6 @@ ROWS: Final = (
     Symptom(
         name="ibdiagnet-p-key",
         title="ibdiagnet: P_Keys differ, or a partition is missing",
-        subject=DIAGS,
         patterns=(
             r"-[EW]-.{0,80}\b(?:p_?keys?|partition)\b",
             r"\bp_?keys? (?:mismatch|differ).{0,40}switch",
@@ -240,7 +228,6 @@ ROWS: Final = (
     Symptom(
         name="duplicate-guid",
         title="a GUID is there twice",
-        subject=DIAGS,
         patterns=(r"\bdupli(?:cate|cated)\b.{0,40}\bguids?\b", r"\bguids?\b.{0,40}\bdupli(?:cate|cated)\b"),
         example="Duplicate port GUID 0x2c903000a1021",
         meaning="Two ports have the same GUID. A policy names ports by GUID, so both get the same P_Keys, or one gets "
@@ -253,7 +240,6 @@ ROWS: Final = (
     Symptom(
         name="timed-out",
         title="Connection timed out (110)",
-        subject=DIAGS,
         patterns=(r"Connection timed out", r"\bETIMEDOUT\b", r"\bstatus:? -?110\b", r"\berrno:? 110\b"),
         example="Connection timed out",
         meaning="Nothing came back. Which port was asked, the text does not say.",

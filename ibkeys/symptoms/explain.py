@@ -13,7 +13,6 @@ from ibkeys.change.consent import INTERLOCKS
 from ibkeys.symptoms import own_texts, values
 from ibkeys.symptoms.numbers import Number, NumberKind, Reading, read_numbers
 from ibkeys.symptoms.opensm import FILES
-from ibkeys.symptoms.opensm import SUBJECT as OPENSM
 from ibkeys.symptoms.row import Cause, Symptom
 from ibkeys.symptoms.table import BY_NAME, TABLE
 
@@ -212,7 +211,6 @@ def _unknown_error(number: str) -> Symptom:
     return Symptom(
         name=f"opensm-{number}",
         title=f"ERR {number} of OpenSM",
-        subject=OPENSM,
         patterns=(),
         example=f"ERR {number}",
         meaning=f"An error that {file or 'another source file'} of OpenSM 3.3 logs. The table has no advice for it.",

@@ -23,7 +23,7 @@ from ibkeys.symptoms.causes import (
 )
 from ibkeys.symptoms.row import Cause, Symptom
 
-KERNEL: Final = "Kernel and IPoIB"
+SUBJECT: Final = "Kernel and IPoIB"
 
 _SELINUX: Final = Cause(
     "selinux",
@@ -51,7 +51,6 @@ ROWS: Final = (
     Symptom(
         name="ipoib-join-22",
         title="IPoIB: multicast join failed, status -22",
-        subject=KERNEL,
         patterns=(r"multicast join failed for\b.{0,60}?status:? -?22\b", r"multicast join failed,? status:? -?22\b"),
         example="ib0.8010: multicast join failed for ff12:401b:8010:0000:0000:0000:ffff:ffff, status -22",
         meaning="The SA refused the join (EINVAL). OpenSM's log has an ERR 1B.. line about it at the same time.",
@@ -66,7 +65,6 @@ ROWS: Final = (
     Symptom(
         name="ipoib-join-110",
         title="IPoIB: multicast join failed, status -110 or -11",
-        subject=KERNEL,
         patterns=(r"multicast join failed\b.{0,60}?status:? -?(?:110|11)\b",),
         example="ib0: multicast join failed for ff12:401b:ffff:0000:0000:0000:ffff:ffff, status -110",
         meaning="The SA did not answer the join (ETIMEDOUT): the request or the answer is lost.",
@@ -77,7 +75,6 @@ ROWS: Final = (
     Symptom(
         name="ipoib-p-key-not-found",
         title="IPoIB: P_Key not found",
-        subject=KERNEL,
         patterns=(
             r"^(?!.*(?:UCX|gasnet|mpi)).{0,80}\bP_?Key 0x[0-9a-f]+ (?:is )?(?:not found|invalid)",
             r"\bib[a-z0-9_.]*: P_Key \S+ is (?:not found|invalid)",
@@ -90,7 +87,6 @@ ROWS: Final = (
     Symptom(
         name="ipoib-no-carrier",
         title="an IPoIB interface with NO-CARRIER",
-        subject=KERNEL,
         patterns=(
             r"\b(?:ib|ibp|ibs|ibo)[a-z0-9_.@]*:? (?:[0-9]+: )?<?[^>\n]{0,60}NO-CARRIER",
             r"NO-CARRIER[^\n]{0,200}\n?[^\n]{0,40}(?:link/infiniband|mtu (?:2044|4092|65520))",
@@ -108,7 +104,6 @@ ROWS: Final = (
     Symptom(
         name="ipoib-create-child",
         title="IPoIB: a child interface cannot be made",
-        subject=KERNEL,
         patterns=(
             r"create_child[^\n]{0,60}(?:invalid argument|write error|not unique|File exists)",
             r"(?:write error|invalid argument)[^\n]{0,60}create_child",
@@ -132,7 +127,6 @@ ROWS: Final = (
     Symptom(
         name="selinux-pkey",
         title="SELinux: access to a P_Key denied",
-        subject=KERNEL,
         patterns=(r"avc: denied \{ access \}.{0,300}(?:pkey=|infiniband_pkey)", r"tclass=infiniband_pkey"),
         example="avc: denied { access } for pid=991 comm=ib_write_bw pkey=0x8010 subnet_prefix=fe80:0:0:0:: "
         "tclass=infiniband_pkey",
@@ -143,7 +137,6 @@ ROWS: Final = (
     Symptom(
         name="selinux-subnet",
         title="SELinux: managing the subnet denied",
-        subject=KERNEL,
         patterns=(r"avc: denied \{ manage_subnet \}", r"tclass=infiniband_endport"),
         example="avc: denied { manage_subnet } for pid=12 comm=opensm device=mlx5_0 port_num=1 "
         "tclass=infiniband_endport",
@@ -154,7 +147,6 @@ ROWS: Final = (
     Symptom(
         name="rdma-cm-route-timeout",
         title="rdma_cm: no answer to the question for a path",
-        subject=KERNEL,
         patterns=(
             r"RDMA_CM_EVENT_ROUTE_ERROR(?=[^\n]{0,20}-110\b)",
             r"rdma_resolve_route(?=\b[^\n]{0,60}(?:-110\b|timed out))",
@@ -170,7 +162,6 @@ ROWS: Final = (
     Symptom(
         name="rdma-cm-route",
         title="rdma_cm: address or route error",
-        subject=KERNEL,
         patterns=(
             r"RDMA_CM_EVENT_(?:ROUTE|ADDR|UNREACHABLE)[A-Z_]*(?:ERROR)?",
             r"rdma_resolve_(?:route|addr)\b[^\n]{0,60}(?:fail|error|-?110|-?22|timed out)",
@@ -190,7 +181,6 @@ ROWS: Final = (
     Symptom(
         name="lnet-timeout",
         title="Lustre: Timed out RDMA",
-        subject=KERNEL,
         patterns=(
             r"Timed out (?:RDMA|tx) (?:with|for)\b",
             r"LNetError.{0,200}\b(?:rc|status) ?:?=? ?-110\b",
@@ -208,7 +198,6 @@ ROWS: Final = (
     Symptom(
         name="ibacm-ep-name",
         title="ibacm: unable to assign EP name for pkey",
-        subject=KERNEL,
         patterns=(r"unable to assign EP name for pkey",),
         example="acm_ep_up: ERROR - unable to assign EP name for pkey 0x8010",
         meaning="The port has this P_Key, and no IPoIB interface or line of ibacm_addr.cfg gives it an address. ibacm "
@@ -227,7 +216,6 @@ ROWS: Final = (
     Symptom(
         name="srp-join",
         title="librdmacm or the kernel: multicast or service join refused",
-        subject=KERNEL,
         patterns=(r"RDMA_CM_EVENT_MULTICAST_ERROR", r"rdma_join_multicast\b.{0,40}(?:fail|errno)"),
         example="RDMA_CM_EVENT_MULTICAST_ERROR, error -22",
         meaning="A program asked to join a multicast group in the partition of an IPoIB interface, and was refused.",
@@ -238,7 +226,6 @@ ROWS: Final = (
     Symptom(
         name="port-initializing",
         title="a port stays in Initialize",
-        subject=KERNEL,
         patterns=(
             r"\bstate:? *(?:2: ?)?Init(?:ializ(?:e|ing))?\b",
             r"\bSM ?_?lid:? *(?:is )?(?:0x)?0\b",
@@ -267,7 +254,6 @@ ROWS: Final = (
     Symptom(
         name="ipoib-unreachable",
         title="IPoIB: Destination Host Unreachable",
-        subject=KERNEL,
         patterns=(
             r"\bib[0-9a-z]*\.[0-9a-f]{4}\b.{0,80}(?:unreachable|100% packet loss|timed out|no reply)",
             r"(?:unreachable|100% packet loss)\b.{0,80}\bib[0-9a-z]*(?:\.[0-9a-f]{4})?\b",
@@ -285,7 +271,6 @@ ROWS: Final = (
     Symptom(
         name="query-p-key",
         title="the driver cannot read the P_Key table",
-        subject=KERNEL,
         patterns=(r"(?:ib|ibv)_query_pkey\b.{0,40}fail", r"QUERY_HCA_VPORT_PKEY.{0,40}(?:fail|err)", r"ib_find_pkey"),
         example="infiniband mlx5_0: ib_query_pkey failed (-22)",
         meaning="The driver was asked for an index that is not in the table, or its firmware refused the query.",

@@ -57,7 +57,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-3120",
         title="ERR 3120: no answer, possibly a wrong M_Key",
-        subject=SUBJECT,
         patterns=(r"ERR 3120\b", r"possible mis-?set m_?key"),
         example="ERR 3120: Timeout while getting attribute 0x11 (NodeInfo); Possible mis-set mkey?",
         meaning="OpenSM asked a port and got no answer. It guesses at an M_Key; a dead node looks the same.",
@@ -69,7 +68,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-3113",
         title="ERR 3113: a request of OpenSM ended in error",
-        subject=SUBJECT,
         patterns=(r"ERR 3113\b", r"MAD completed in error \(IB_TIMEOUT\): SubnGet"),
         example="ERR 3113: MAD completed in error (IB_TIMEOUT): SubnGet(NodeInfo), attr_mod 0x0, TID 0x1234",
         meaning="A request of the subnet manager had no answer within all its attempts.",
@@ -82,7 +80,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-5411",
         title="ERR 5410, 5411: a request of OpenSM had no answer",
-        subject=SUBJECT,
         patterns=(r"ERR 541[01]\b", r"\bSend completed with error \(IB_TIMEOUT\)"),
         example="ERR 5411: DR SMP Send completed with error (IB_TIMEOUT) -- dropping; Initial path = 0,1,7,2",
         meaning="OpenSM's library gave a request up: no answer came. ERR 3113 follows, with the attribute. The next "
@@ -97,7 +94,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-bind",
         title="ERR 5415 to 542E, 5431, 2E10, 3118, 1A10: OpenSM cannot use its port",
-        subject=SUBJECT,
         patterns=(r"ERR (?:541[56]|542[0-9A-E]|543[12]|2E10|3118|1A10|4C03)\b",),
         example="ERR 5426: Unable to register class 129 version 1",
         meaning="OpenSM could not open its port, or register there for subnet management: it does not run.",
@@ -108,7 +104,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-3111",
         title="ERR 3111: a port answered with an error status",
-        subject=SUBJECT,
         patterns=(r"ERR 3111\b", r"Received MAD with error status = 0x"),
         example="ERR 3111: Received MAD with error status = 0x1C",
         meaning="A port refused a request. If it was a Set of a P_Key table, OpenSM goes on and may log SUBNET UP, "
@@ -120,7 +115,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-3119",
         title="ERR 3119: a Set of OpenSM failed",
-        subject=SUBJECT,
         patterns=(r"ERR 3119\b", r"Set method failed for attribute 0x"),
         example="ERR 3119: Set method failed for attribute 0x16 (P_KeyTable)",
         meaning="A port did not confirm a Set of the subnet manager. OpenSM logs 'Errors during initialization' and "
@@ -132,7 +126,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-errors-during-initialization",
         title="Errors during initialization",
-        subject=SUBJECT,
         patterns=(r"Errors during initialization", r"SUBNET UP with errors"),
         example="state_mgr_notify_lid_change: ... Errors during initialization",
         meaning="The sweep of OpenSM ended with errors, and it sweeps again. opensm-subnet.lst and guid2mkey are not "
@@ -145,7 +138,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-unknown-m-key",
         title="a port hides its M_Key from OpenSM",
-        subject=SUBJECT,
         patterns=(r"has unknown M_?Key, protection level",),
         example="Port 0x2c903000a1021 has unknown M_Key, protection level 1",
         meaning="The port answers, but its M_Key is not the one that OpenSM has for it, so that every Set fails and "
@@ -166,7 +158,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-0512",
         title="ERR 0512: the P_Key table of a port is full",
-        subject=SUBJECT,
         patterns=(r"ERR 0512\b", r"Failed to set PKey 0x[0-9a-f]+ because Pkey table is full"),
         example="ERR 0512: Failed to set PKey 0x8010 because Pkey table is full for node 0x2c903000a1020 port 1",
         meaning="OpenSM leaves this P_Key out and goes on: the port is not in that partition, and only this line says "
@@ -177,7 +168,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-0507",
         title="ERR 0507: the switch has too few P_Key entries",
-        subject=SUBJECT,
         patterns=(r"ERR 0507\b", r"Not enough pkey entries \("),
         example="ERR 0507: Not enough pkey entries (32 <= 64) on switch 0x2c90200401000 port 2. Clearing Enforcement "
         "bit",
@@ -188,7 +178,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-05",
         title="ERR 0503, 0505, 0506, 0508, 0509, 0511: a P_Key table could not be written",
-        subject=SUBJECT,
         patterns=(r"ERR 05(?:02|03|05|06|08|09|11)\b", r"pkey_mgr_update_pkey_entry\(\) failed"),
         example="ERR 0506: pkey_mgr_update_pkey_entry() failed to update pkey table block 0 for node 0x2c903000a1020",
         meaning="OpenSM could not prepare or send a block of a P_Key table, or the enforcement bits of a switch port.",
@@ -198,7 +187,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-0510",
         title="ERR 0510, 'Partition configuration': the policy file is not used",
-        subject=SUBJECT,
         patterns=(
             r"ERR 0510\b",
             r"Partition configuration (?:in error|was not fully processed|\S+ is not accessible)",
@@ -216,7 +204,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-2F18",
         title="ERR 2F18: another subnet manager with a different sm_key",
-        subject=SUBJECT,
         patterns=(
             r"ERR 2F18\b",
             r"sm_key 0x[0-9a-f]+ that doesn.t match our local",
@@ -235,7 +222,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-2F1A",
         title="ERR 2F1A, 2F1B: SMInfo of another subnet manager with a wrong M_Key",
-        subject=SUBJECT,
         patterns=(r"ERR 2F1[AB]\b", r"SMInfo\((?:GET|SET)\) sender .{0,80}authentication failure"),
         example="ERR 2F1A: SMInfo(GET) sender (node02) authentication failure.Ignoring SMInfo",
         meaning="Another subnet manager polled this one with an M_Key that is not that of this port. It gets no "
@@ -247,7 +233,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-smi-query",
         title="ERR 0F05, 3204, 3314, 3317: SMInfo could not be asked for",
-        subject=SUBJECT,
         patterns=(r"ERR (?:0F05|3204|3314|3317)\b",),
         example="ERR 3317: Failure requesting SMInfo (IB_TIMEOUT), remote SM at 0x2c903000a1021",
         meaning="OpenSM could not ask another subnet manager whether it runs.",
@@ -257,7 +242,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-331A",
         title="ERR 331A: opensm.conf could not be read again",
-        subject=SUBJECT,
         patterns=(r"ERR 331A\b",),
         example="ERR 331A: osm_subn_rescan_conf_file failed",
         meaning="OpenSM goes on with the options that it had: keys and policy that were changed in the file do not "
@@ -275,7 +259,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-key-files",
         title="ERR 61xx, 75xx: a key file of OpenSM",
-        subject=SUBJECT,
         patterns=(r"ERR (?:61(?:0[0-9BCDE]|1[0-3])|75(?:0[4-9]|1[0-9]|2[01]))\b", r"Error restoring Guid-to-M?Key"),
         example="ERR 7511: Error restoring Guid-to-Mkey persistent database",
         meaning="guid2mkey, guid2lid or neighbors could not be read or written. With M_Keys at level 2 OpenSM needs "
@@ -287,7 +270,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-sm-port-down",
         title="SM port is down",
-        subject=SUBJECT,
         patterns=(r"SM port is down",),
         example="osm_state_mgr_process: SM port is down",
         meaning="OpenSM cannot read its own port, and manages nothing: the cable is out, or the port has an M_Key at "
@@ -313,7 +295,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-cached-option",
         title="Loading Cached Option: OpenSM prints its options, keys too",
-        subject=SUBJECT,
         patterns=(r"(?:Loading|Invalid) Cached Option(?: Value)?:",),
         example="Loading Cached Option:m_key = 0x...",
         meaning="OpenSM has read its options file and lists each value that is not the default.",

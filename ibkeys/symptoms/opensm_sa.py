@@ -18,7 +18,7 @@ from ibkeys.symptoms.causes import (
     NOT_A_MEMBER,
     SA_KEY_WRONG,
 )
-from ibkeys.symptoms.opensm import KEYS_IN_LOG, SUBJECT
+from ibkeys.symptoms.opensm import KEYS_IN_LOG
 from ibkeys.symptoms.row import Cause, Symptom
 
 _Q_KEY: Final = Cause(
@@ -33,7 +33,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-1B14",
         title="ERR 1B14, 1B32: not in the partition of the multicast group",
-        subject=SUBJECT,
         patterns=(
             r"ERR 1B(?:14|32)\b",
             r"\bnot in (?:the )?partition (?:of|for)\b.{0,20}(?:MC|multicast) ?group",
@@ -51,7 +50,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-1B31",
         title="ERR 1B31: a limited member asks for a group of limited members",
-        subject=SUBJECT,
         patterns=(r"ERR 1B31\b", r"Both limited P_Keys: query"),
         example="ERR 1B31: Both limited P_Keys: query 0x10 group 0x10",
         meaning="The port and the group both have the limited P_Key, and two limited members do not match.",
@@ -61,7 +59,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-1B30",
         title="ERR 1B30: another Q_Key than that of the multicast group",
-        subject=SUBJECT,
         patterns=(r"ERR 1B30\b", r"Q_?Key mismatch: query"),
         example="ERR 1B30: Q_Key mismatch: query 0xb1b group 0x1234",
         meaning="A port asked to join a multicast group with another Q_Key than the group has.",
@@ -71,7 +68,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-1B11",
         title="ERR 1B10, 1B11, 1B1B: the multicast group does not exist",
-        subject=SUBJECT,
         patterns=(
             r"ERR 1B(?:10|11|1B)\b",
             r"failed to join non-existing multicast group",
@@ -97,7 +93,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-1B12",
         title="ERR 1B12, 1B1A, 1B1C, 1B13: the multicast group does not fit the port",
-        subject=SUBJECT,
         patterns=(
             r"ERR 1B(?:12|13|1A|1C)\b",
             r"validate_(?:more_comp_fields|other_comp_fields|port_caps|modify)\b.{0,60}failed",
@@ -114,7 +109,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-1B26",
         title="ERR 1B26: Requested MGRP parameters are not realizable",
-        subject=SUBJECT,
         patterns=(r"ERR 1B26\b", r"Requested MGRP parameters are not realizable"),
         example="ERR 1B26: Requested MGRP parameters are not realizable",
         meaning="A program asked for a new multicast group with an MTU or rate that this subnet does not have.",
@@ -126,7 +120,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-1B",
         title="ERR 1B06, 1B08, 1B19, 1B22, 1B23, 1B25: other errors of multicast groups",
-        subject=SUBJECT,
         patterns=(r"ERR 1B(?:06|08|19|22|23|25)\b",),
         example="ERR 1B22: Invalid requested MGID",
         meaning="A join, leave or new group was refused for a reason that is not a key: too many groups, or an invalid "
@@ -136,7 +129,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-1F1B",
         title="ERR 1F1A, 1F1B, 4518, 4519: two ports share no partition",
-        subject=SUBJECT,
         patterns=(
             r"ERR (?:1F1[ABDE]|451[89CD])\b",
             r"do not (?:have any shared|share (?:the )?specified|share) P?Keys?",
@@ -152,7 +144,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-1F1C",
         title="ERR 1F1C, 451A, AC14: no such partition",
-        subject=SUBJECT,
         patterns=(r"ERR (?:1F1C|451A|AC14)\b", r"No partition found for P?Key 0x"),
         example="ERR 1F1C: No partition found for PKey 0x0010 - using default SL 0",
         meaning="OpenSM knows no partition with this number, although ports have the P_Key.",
@@ -170,7 +161,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-1A04",
         title="ERR 1A04: a request to the SA with a wrong SM_Key",
-        subject=SUBJECT,
         patterns=(r"ERR 1A04\b", r"Non-Zero (?:SA )?MAD SM_?Key"),
         example="ERR 1A04: Non-Zero MAD SM_Key: 0x... != SM_Key: 0x...; SA MAD ignored",
         meaning="A program asked the SA with an SM_Key that is not OpenSM's sa_key. OpenSM does not answer: the "
@@ -185,7 +175,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-430B",
         title="ERR 430B: a subscription to security traps without the sa_key",
-        subject=SUBJECT,
         patterns=(r"ERR 430B\b", r"Request for security trap from non-trusted requester"),
         example="ERR 430B Request for security trap from non-trusted requester: Given SM_Key:0x0",
         meaning="A program wanted to be told of wrong keys (traps 256 to 259), and did not show OpenSM's sa_key.",
@@ -197,7 +186,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-4608",
         title="ERR 4608: P_Key tables asked of the SA without the sa_key",
-        subject=SUBJECT,
         patterns=(r"ERR 4608\b", r"Ignoring PKeyRecord request from non-trusted"),
         example="ERR 4608: Ignoring PKeyRecord request from non-trusted requester with SM_Key 0x0",
         meaning="OpenSM tells P_Key tables only to those who send its sa_key. The tables can be read from the ports "
@@ -216,7 +204,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-2805",
         title="ERR 2805: SMInfo refused because of the partition",
-        subject=SUBJECT,
         patterns=(r"ERR 2805\b",),
         example="ERR 2805: Cannot get SMInfo record due to pkey violation",
         meaning="The port that asked the SA shares no partition with the subnet manager's port.",
@@ -226,7 +213,6 @@ ROWS: Final = (
     Symptom(
         name="opensm-2109",
         title="ERR 2104, 2109, 4308, 4309, 460B, 3805, 3812, 3813: a port that OpenSM does not know",
-        subject=SUBJECT,
         patterns=(r"ERR (?:2104|2109|2603|2608|4308|4309|4604|460B|3804|3805|3809|3812|3813|2F12)\b",),
         example="ERR 4308: Subscribe Request from unknown LID: 9",
         meaning="A request or trap names a port that OpenSM has not found, or removed because it did not answer.",

@@ -42,7 +42,6 @@ _SM_IS_THERE: Final = Cause(
 REFUSED: Final = Symptom(
     name="ibkeys-refused",
     title="ibkeys: refused by an interlock",
-    subject=SUBJECT,
     patterns=(r"refused by (?:an )?interlock",),
     example="refused by interlock: a subnet manager is master",
     meaning="The change could do harm, and nothing was changed. ibkeys-interlocks(7) says what each one prevents.",
@@ -55,7 +54,6 @@ ROWS: Final = (
     Symptom(
         name="ibkeys-no-reply",
         title="ibkeys: no reply after N attempts",
-        subject=SUBJECT,
         patterns=(r"no reply after \d+ attempts?", r"nothing answers behind it", r"the result is partial"),
         example="SubnGet(NodeInfo) to LID 9: no reply after 3 attempts of 1000 ms",
         meaning="Nothing came back. Agents drop requests with a wrong M_Key without an answer.",
@@ -65,7 +63,6 @@ ROWS: Final = (
     Symptom(
         name="ibkeys-m-key-needed",
         title="ibkeys: the port hides its M_Key",
-        subject=SUBJECT,
         patterns=(r"hides its M_?Key", r"no M_Key is known"),
         example="node02 mlx4_0 port 1: it hides its M_Key, and none is known",
         meaning="Without the key a Set would count a violation, so ibkeys did not try it.",
@@ -83,7 +80,6 @@ ROWS: Final = (
     Symptom(
         name="ibkeys-umad",
         title="ibkeys: the local port cannot be opened",
-        subject=SUBJECT,
         patterns=(
             r"no permission to open its umad device",
             r"(?:module|kernel module) ib_umad is not loaded",
@@ -100,7 +96,6 @@ ROWS: Final = (
     Symptom(
         name="ibkeys-sm-silent",
         title="ibkeys: LID N does not answer as a subnet manager",
-        subject=SUBJECT,
         patterns=(r"does not answer as a subnet manager", r"no port of the fabric says that a subnet manager runs"),
         example="LID 1 does not answer as a subnet manager",
         meaning="The port that was the subnet manager's does not answer SMInfo.",
@@ -110,7 +105,6 @@ ROWS: Final = (
     Symptom(
         name="ibkeys-sa",
         title="ibkeys: the SA does not answer",
-        subject=SUBJECT,
         patterns=(r"\bSubnAdm\w*\([^)]{0,80}\).{0,60}no reply",),
         example="SubnAdmGetTable(NodeRecord) to LID 1: no reply after 3 attempts of 1000 ms",
         meaning="OpenSM does not answer a request with a wrong --smkey.",
@@ -120,7 +114,6 @@ ROWS: Final = (
     Symptom(
         name="ibkeys-store",
         title="ibkeys: key store, journal or lock",
-        subject=SUBJECT,
         patterns=(
             r"key store is (?:encrypted|locked|damaged)",
             r"another (?:changing command|ibkeys)\b.{0,60}(?:runs|is running|holds)",
@@ -181,7 +174,6 @@ def interlock_row(name: str) -> Symptom:
     return Symptom(
         name=f"interlock-{name}",
         title=f"interlock {name}",
-        subject=SUBJECT,
         patterns=(),
         example=name,
         meaning=f"ibkeys refuses this change unless {how} is given (exit status 4). ibkeys-interlocks(7) says why.",
@@ -196,7 +188,6 @@ def rule_row(rule: Rule) -> Symptom:
     return Symptom(
         name=f"rule-{rule.id}",
         title=f"audit rule {rule.id}: {rule.title}",
-        subject=SUBJECT,
         patterns=(),
         example=rule.id,
         meaning=rule.why,
@@ -211,7 +202,6 @@ def exit_code_row(code: int) -> Symptom:
     return Symptom(
         name=f"exit-{code}",
         title=f"exit status {code} of ibkeys",
-        subject=SUBJECT,
         patterns=(),
         example=f"exit status {code}",
         meaning=EXIT_CODES[code] + ".",

@@ -38,7 +38,6 @@ ROWS: Final = (
     Symptom(
         name="retry-exceeded",
         title="transport retry counter exceeded (status 12, IBV_WC_RETRY_EXC_ERR)",
-        subject=SUBJECT,
         patterns=(
             r"(?:transport )?retry (?:counter|count) (?:was |has been )?exceeded",
             r"IBV_WC_RETRY_EXC_ERR",
@@ -64,7 +63,6 @@ ROWS: Final = (
     Symptom(
         name="modify-qp-rtr",
         title="a queue pair does not reach RTR: timed out or unreachable",
-        subject=SUBJECT,
         patterns=(
             r"(?:Failed to )?modify[_ ]QP(?=[^\n]{0,60}\bRTR\b[^\n]{0,60}(?:timed out|unreachable|\b110\b|\b101\b))",
             r"ibv_modify_qp(?=\b[^\n]{0,40}(?:timed out|unreachable|\b110\b|\b101\b))",
@@ -79,7 +77,6 @@ ROWS: Final = (
     Symptom(
         name="nccl-modify-qp",
         title="NCCL or verbs: ibv_modify_qp failed",
-        subject=SUBJECT,
         patterns=(
             r"ibv_modify_qp\b.{0,80}(?:fail|error|Invalid argument|\b22\b)",
             r"Failed to modify QP(?: \S+)? to (?:INIT|RTR|RTS)",
@@ -96,7 +93,6 @@ ROWS: Final = (
     Symptom(
         name="nccl-p-key",
         title="NCCL_IB_PKEY: an index, not a P_Key",
-        subject=SUBJECT,
         patterns=(r"NCCL_IB_PKEY\b",),
         example="NCCL_IB_PKEY set by environment to 1.",
         meaning="NCCL uses the P_Key at this index of each port's table; without the variable index 0.",
@@ -107,7 +103,6 @@ ROWS: Final = (
     Symptom(
         name="ucx-no-p-key",
         title="UCX: unable to find specified pkey",
-        subject=SUBJECT,
         patterns=(
             r"(?:unable|failed) to find (?:the )?(?:specified |requested |given )?p_?key",
             r"failed to find .{0,40}\bp_?key",
@@ -126,7 +121,6 @@ ROWS: Final = (
     Symptom(
         name="ucx-unreachable",
         title="UCX: endpoint or destination unreachable",
-        subject=SUBJECT,
         patterns=(
             r"UCX\s+ERROR.{0,100}(?:Destination is unreachable|no (?:remote|active messages) transport)",
             r"ucp_ep_create\(.{1,40} failed: Destination is unreachable",
@@ -144,7 +138,6 @@ ROWS: Final = (
     Symptom(
         name="nccl-watchdog",
         title="PyTorch: Watchdog caught collective operation timeout",
-        subject=SUBJECT,
         patterns=(r"Watchdog caught collective operation timeout",),
         example="[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE)",
         meaning="A collective operation did not end in time. It says nothing of the reason: look in the output of all "
@@ -158,7 +151,6 @@ ROWS: Final = (
     Symptom(
         name="daos-unreachable",
         title="DAOS: DER_UNREACH, unreachable node",
-        subject=SUBJECT,
         patterns=(r"\bDER_UNREACH\b", r"\bNA_HOSTUNREACH\b"),
         example="crt_hg_req_send_cb() request failed: DER_UNREACH(-1006): 'Unreachable node'",
         meaning="The transport below DAOS (UCX, or verbs with rdma_cm) could not send to that rank, or got no answer.",
@@ -171,7 +163,6 @@ ROWS: Final = (
     Symptom(
         name="mvapich-p-key",
         title="MVAPICH2, MPICH: Can't find PKEY INDEX according to given PKEY",
-        subject=SUBJECT,
         patterns=(r"find (?:the )?P_?KEY INDEX\b", r"\bMV2_DEFAULT_PKEY\b"),
         example="Can't find PKEY INDEX according to given PKEY",
         meaning="MV2_DEFAULT_PKEY names a P_Key that is not in the table of this port.",
@@ -181,7 +172,6 @@ ROWS: Final = (
     Symptom(
         name="openmpi-p-key",
         title="Open MPI: no port with the P_Key",
-        subject=SUBJECT,
         patterns=(
             r"btl_openib_(?:ib_)?pkey(?:_val)?\b",
             r"openib BTL.{0,120}\bp_?key",
@@ -195,7 +185,6 @@ ROWS: Final = (
     Symptom(
         name="openmpi-cpc",
         title="Open MPI: No OpenFabrics connection schemes",
-        subject=SUBJECT,
         patterns=(r"No OpenFabrics connection schemes reported",),
         example="No OpenFabrics connection schemes reported that they were able to be used on a specific port.",
         meaning="Open MPI's openib can use neither rdmacm, which takes an IP address on the port and the P_Key of that "
@@ -216,7 +205,6 @@ ROWS: Final = (
     Symptom(
         name="nvshmem",
         title="NVSHMEM hangs, or refuses its P_Key index",
-        subject=SUBJECT,
         patterns=(
             r"NVSHMEM_IB_PKEY_INDEX",
             r"\bnvshmem\w*\b.{0,80}(?:hang|hung|stuck|timed? ?out)",
@@ -231,7 +219,6 @@ ROWS: Final = (
     Symptom(
         name="mooncake",
         title="Mooncake: Context is not active, or its P_Key index",
-        subject=SUBJECT,
         patterns=(
             r"\bMC_PKEY_INDEX\b",
             r"Context (?:is )?not active",
@@ -248,7 +235,6 @@ ROWS: Final = (
     Symptom(
         name="gasnet",
         title="GASNet: GASNET_IBV_PKEY",
-        subject=SUBJECT,
         patterns=(r"GASNET_IBV_PKEY\b", r"gasnet.{0,80}\bp_?key\b"),
         example="GASNET_IBV_PKEY 0x8010 not found on any port",
         meaning="GASNet uses the first entry of this partition; full or limited does not matter to it.",
@@ -258,7 +244,6 @@ ROWS: Final = (
     Symptom(
         name="p-key-change",
         title="a program was told that the P_Key table changed",
-        subject=SUBJECT,
         patterns=(r"IBV_EVENT_PKEY_CHANGE", r"\bP_?Key(?: table)?[ _]changed?\b", r"pkey change event"),
         example="mlx5_0: async event IBV_EVENT_PKEY_CHANGE on port 1",
         meaning="The subnet manager wrote this port's P_Key table. Queue pairs keep their index: if the P_Key there "
@@ -270,7 +255,6 @@ ROWS: Final = (
     Symptom(
         name="perftest-p-key",
         title="perftest, qperf: pkey_index",
-        subject=SUBJECT,
         patterns=(r"\bpkey_index\b", r"--pkey[_-]index"),
         example="ib_write_bw: Couldn't use pkey_index 3",
         meaning="The program takes the P_Key at this index of the port's table.",

@@ -49,18 +49,16 @@ def places_of(line: str) -> set[NumberKind]:
 class Symptom:
     """A row of the table.
 
-    ``name``: its identifier. ``title``: its heading. ``subject``: the part of the table it belongs to. ``patterns``:
-    regular expressions; a blank stands for any white space, and case does not matter. ``example``: such a text.
-    ``meaning``: the meaning of the text. ``causes``: the likely ones, the most likely first. ``unknown``: facts that
-    the text does not show. ``source``: where the wording and the meaning are from. ``leaks``: the secret that such a
-    text holds, and the user's action; "" for none. ``rank``: 0 for a text that has one meaning, 1 for one that follows
-    from another fault, 2 for one that says little: such a row is left out beside others. ``words``: more words to find
-    it by.
+    ``name``: its identifier. ``title``: its heading. ``patterns``: regular expressions; a blank stands for any white
+    space, and case does not matter. ``example``: such a text. ``meaning``: the meaning of the text. ``causes``: the
+    likely ones, the most likely first. ``unknown``: facts that the text does not show. ``source``: where the wording
+    and the meaning are from. ``leaks``: the secret that such a text holds, and the user's action; "" for none.
+    ``rank``: 0 for a text that has one meaning, 1 for one that follows from another fault, 2 for one that says little:
+    such a row is left out beside others. ``words``: more words to find it by.
     """
 
     name: str
     title: str
-    subject: str
     patterns: tuple[str, ...]
     example: str
     meaning: str

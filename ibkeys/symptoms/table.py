@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ibkeys.symptoms import clusters, diags, host, opensm, opensm_sa, own_texts, programs, traps, values
 from ibkeys.symptoms.row import Symptom
 
-TABLE: Final[tuple[Symptom, ...]] = (
-    *opensm.ROWS,
-    *opensm_sa.ROWS,
-    *traps.ROWS,
-    *host.ROWS,
-    *diags.ROWS,
-    *programs.ROWS,
-    *clusters.ROWS,
-    *own_texts.ROWS,
-    *values.ROWS,
-)
-SUBJECTS: Final = tuple(dict.fromkeys(row.subject for row in TABLE))
-"""The subjects, in the order of the pages."""
+BY_SUBJECT: Final[Mapping[str, Sequence[Symptom]]] = {
+    opensm.SUBJECT: (*opensm.ROWS, *opensm_sa.ROWS, *traps.ROWS),
+    host.SUBJECT: host.ROWS,
+    diags.SUBJECT: diags.ROWS,
+    programs.SUBJECT: programs.ROWS,
+    clusters.KUBERNETES: clusters.OF_KUBERNETES,
+    clusters.UFM: clusters.OF_UFM,
+    clusters.NOT_OURS: clusters.NOT_KEYS,
+    own_texts.SUBJECT: own_texts.ROWS,
+    values.SUBJECT: values.ROWS,
+}
+"""The rows by subject, in the order of the pages."""
+TABLE: Final = tuple(row for rows in BY_SUBJECT.values() for row in rows)
 BY_NAME: Final = {row.name: row for row in TABLE}

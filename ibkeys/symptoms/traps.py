@@ -16,7 +16,6 @@ from ibkeys.symptoms.causes import (
     SWITCH_BLOCKS,
     TWO_SMS,
 )
-from ibkeys.symptoms.opensm import SUBJECT
 from ibkeys.symptoms.row import Cause, Symptom
 
 _Q_KEY_PACKET: Final = Cause(
@@ -31,7 +30,6 @@ ROWS: Final = (
     Symptom(
         name="trap-256",
         title="trap 256, Bad M_Key: a port refused a wrong M_Key",
-        subject=SUBJECT,
         patterns=(
             r"\bnum(?:ber)?:? ?256\b",
             r"trap(?: number)? ?:?#? ?256\b",
@@ -52,7 +50,6 @@ ROWS: Final = (
     Symptom(
         name="trap-257",
         title="trap 257, Bad P_Key: a port received a packet of a partition that it is not in",
-        subject=SUBJECT,
         patterns=(
             r"\bnum(?:ber)?:? ?257\b",
             r"trap(?: number)? ?:?#? ?257\b",
@@ -69,7 +66,6 @@ ROWS: Final = (
     Symptom(
         name="trap-258",
         title="trap 258, Bad Q_Key: a datagram with a wrong Q_Key",
-        subject=SUBJECT,
         patterns=(
             r"\bnum(?:ber)?:? ?258\b",
             r"trap(?: number)? ?:?#? ?258\b",
@@ -88,7 +84,6 @@ ROWS: Final = (
     Symptom(
         name="trap-259",
         title="trap 259, Bad P_Key at a switch port: an enforcing switch dropped a packet",
-        subject=SUBJECT,
         patterns=(
             r"\bnum(?:ber)?:? ?259\b",
             r"trap(?: number)? ?:?#? ?259\b",
