@@ -29,8 +29,7 @@ from ibkeys.umad.probe import ProbeResult
 _LOCK: Final = "OpenSM lock"
 _ADVICE_ON_LOCK: Final = (
     "finish or undo that change where it was begun (ibkeys journal there names it); if it has ended there, any later "
-    "change through OpenSM from there removes the lock; where neither is possible, override the interlock "
-    "stale-lock"
+    "change through OpenSM from there removes the lock; where neither is possible, override the interlock stale-lock"
 )
 
 

@@ -226,8 +226,7 @@ def _make_notes(store: KeyStore, files: KeyFiles) -> list[str]:
     if len(set(keys.values())) == 1:
         notes.append(
             "all ports have one key: OpenSM keeps it when opensm.conf has the same m_key, level and lease, and removes "
-            "it everywhere when m_key is not set (`ibkeys keystore export DIR "
-            "--write-opensm-conf FILE` sets it there)"
+            "it everywhere when m_key is not set (`ibkeys keystore export DIR --write-opensm-conf FILE` sets it there)"
         )
     elif keys:
         notes.append(

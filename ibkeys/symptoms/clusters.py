@@ -19,8 +19,7 @@ NOT_OURS: Final = "Not InfiniBand keys"
 _NO_GUID: Final = Cause(
     "vf-guid-zero",
     "The virtual function has no GUID (all zeros or all ones): it was never given one, or its driver was not bound "
-    "again "
-    "after it.",
+    "again after it.",
     ("host-show",),
     "virtual functions and their GUIDs, on the node",
     "ip link set PF vf N node_guid ... port_guid ..., then bind the driver anew; or let ib-kubernetes give GUIDs.",
@@ -89,9 +88,8 @@ OF_KUBERNETES: Final = (
             r"failed to parse p_?key",
         ),
         example="failed to add guids [02:00:00:00:00:00:00:01] to PKey 0x0010 with error: 401 Unauthorized",
-        meaning="ib-kubernetes asked its subnet manager plugin (UFM) to put a pod's GUID into a partition, and "
-        "failed. The "
-        "pod runs without the P_Key or does not start.",
+        meaning="ib-kubernetes asked its subnet manager plugin (UFM) to put a pod's GUID into a partition, and failed. "
+        "The pod runs without the P_Key or does not start.",
         causes=(_UFM_API, _POD_GUID),
         source="Mellanox/ib-kubernetes, plugin ufm",
         words="UFM plugin noop pod",
@@ -236,8 +234,7 @@ NOT_KEYS: Final = (
         patterns=(r"\bNVLink\b", r"\bNVSwitch\b", r"\bnv-?fabric-?manager\b", r"\bNMX-[CTM]\b"),
         example="NVLink partition 32766: GPU is not a member",
         meaning="Partitions of NVLink are made by the fabric manager of the NVSwitches (NMX, nv-fabricmanager). They "
-        "are "
-        "no P_Keys, and ibkeys neither reads nor changes them.",
+        "are no P_Keys, and ibkeys neither reads nor changes them.",
         source="NVIDIA's manuals",
         rank=1,
     ),
@@ -247,8 +244,7 @@ NOT_KEYS: Final = (
         patterns=(r"\bSHARP\b.{0,60}(?:fail|error|denied|key)", r"\bsharp_am\b", r"\bAM_?Key\b"),
         example="SHARP: failed to create job, error -8",
         meaning="The aggregation manager of SHARP protects its trees with an AM_Key, which ibkeys does not read. A "
-        "P_Key "
-        "matters where the job's partition is not the one that SHARP was told.",
+        "P_Key matters where the job's partition is not the one that SHARP was told.",
         causes=(
             Cause(
                 "job-partition",

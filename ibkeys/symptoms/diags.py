@@ -107,8 +107,7 @@ ROWS: Final = (
         ),
         example="saquery: ERROR: Query SA failed: Connection timed out",
         meaning="The SA did not answer. OpenSM does not answer a request with a wrong SM_Key, and nothing arrives "
-        "where "
-        "the default partition is missing.",
+        "where the default partition is missing.",
         causes=(SA_UNREACHED, SA_KEY_WRONG, NO_DEFAULT_P_KEY),
         source="infiniband-diags saquery.c; srp_daemon.c of rdma-core; osm_sa_mad_ctrl.c; observed",
         words="smkey timeout",
@@ -123,8 +122,7 @@ ROWS: Final = (
         ),
         example="saquery: ERROR: Query result returned 0x0200, SA: invalid request",
         meaning="0x0200: refused, as P_Key tables and trap subscriptions are without the sa_key; 0x0300: no record "
-        "that "
-        "this port may see; 0x0700: denied.",
+        "that this port may see; 0x0700: denied.",
         causes=(
             Cause(
                 "untrusted-query",
@@ -175,9 +173,8 @@ ROWS: Final = (
         title="send failed: Invalid argument",
         patterns=(r"(?:umad_)?send failed;? ?:? ?Invalid argument", r"_do_madrpc:? send failed"),
         example="ibwarn: [9] _do_madrpc: send failed; Invalid argument",
-        meaning="The local driver refused the request: a wrong M_Key for the own port looks like that on some "
-        "drivers, a "
-        "directed route that does not begin at this port too.",
+        meaning="The local driver refused the request: a wrong M_Key for the own port looks like that on some drivers, "
+        "a directed route that does not begin at this port too.",
         causes=(M_KEY_PROTECTED, VIRTUAL_FUNCTION),
         source="kernel mad.c; observed",
     ),
@@ -205,8 +202,7 @@ ROWS: Final = (
         ),
         example="ibping: --- node03 (Lid 3) ibping statistics --- 10 transmitted, 0 received, 100% packet loss",
         meaning="Packets on QP1 carry a P_Key: the partner has none that matches, a switch drops them, or no ibping "
-        "server "
-        "runs there.",
+        "server runs there.",
         causes=(BOTH_LIMITED, SWITCH_BLOCKS, NODE_GONE),
         source="infiniband-diags ibping.c",
         rank=1,

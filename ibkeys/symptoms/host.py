@@ -95,8 +95,7 @@ ROWS: Final = (
         ),
         example="5: ib0.8010@ib0: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 2044 qdisc mq state DOWN",
         meaning="The interface is up, and IPoIB did not start it: the P_Key is not in the table of its port, the "
-        "broadcast "
-        "group was not joined, or the link is down.",
+        "broadcast group was not joined, or the link is down.",
         causes=(_CHILD_KEY, _IPOIB_DOWN, SA_UNREACHED),
         source="ipoib_ib.c, ipoib_multicast.c",
         words="carrier DOWN LOWERLAYERDOWN",
@@ -236,8 +235,7 @@ ROWS: Final = (
         ),
         example="State: Initializing, Physical state: LinkUp, SM lid: 0",
         meaning="The link is up, and no subnet manager has configured the port: it has no LID, and its P_Keys are "
-        "those "
-        "of before.",
+        "those of before.",
         causes=(
             SA_UNREACHED,
             Cause(
@@ -261,8 +259,7 @@ ROWS: Final = (
         ),
         example="ping over ib0.8010: Destination Host Unreachable",
         meaning="The interface runs, and no answer to ARP comes: the two hosts do not share the partition as IPoIB "
-        "needs "
-        "it, or a switch drops the packets.",
+        "needs it, or a switch drops the packets.",
         causes=(HOST_LIMITED, NO_SHARED_P_KEY, SWITCH_BLOCKS),
         source="IBA 10.9.3; ipoib_main.c",
         rank=1,

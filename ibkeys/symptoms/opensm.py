@@ -83,8 +83,7 @@ ROWS: Final = (
         patterns=(r"ERR 541[01]\b", r"\bSend completed with error \(IB_TIMEOUT\)"),
         example="ERR 5411: DR SMP Send completed with error (IB_TIMEOUT) -- dropping; Initial path = 0,1,7,2",
         meaning="OpenSM's library gave a request up: no answer came. ERR 3113 follows, with the attribute. The next "
-        "line "
-        "has the route, as 'Initial path'.",
+        "line has the route, as 'Initial path'.",
         causes=(M_KEY_PROTECTED, NODE_GONE),
         unknown="A port that is dead and one that drops requests because of its M_Key look the same from outside.",
         source="osm_vendor_ibumad.c; observed",
@@ -212,8 +211,7 @@ ROWS: Final = (
         ),
         example="ERR 2F18: Got SM (node02) with sm_key 0x... that doesn't match our local sm_key. Ignoring SMInfo",
         meaning="Two subnet managers do not accept each other. After some 50 s both are masters, and each writes its "
-        "own "
-        "partitions and M_Keys.",
+        "own partitions and M_Keys.",
         causes=(TWO_SMS, _OLD_STANDBY),
         source="osm_sminfo_rcv.c; observed",
         leaks="ERR 2F18 has the other subnet manager's sm_key in clear. " + KEYS_IN_LOG,
@@ -225,8 +223,7 @@ ROWS: Final = (
         patterns=(r"ERR 2F1[AB]\b", r"SMInfo\((?:GET|SET)\) sender .{0,80}authentication failure"),
         example="ERR 2F1A: SMInfo(GET) sender (node02) authentication failure.Ignoring SMInfo",
         meaning="Another subnet manager polled this one with an M_Key that is not that of this port. It gets no "
-        "answer, "
-        "and will think that the master is dead.",
+        "answer, and will think that the master is dead.",
         causes=(_OLD_STANDBY, TWO_SMS),
         source="osm_sminfo_rcv.c",
     ),
@@ -273,8 +270,7 @@ ROWS: Final = (
         patterns=(r"SM port is down",),
         example="osm_state_mgr_process: SM port is down",
         meaning="OpenSM cannot read its own port, and manages nothing: the cable is out, or the port has an M_Key at "
-        "level "
-        "2 that OpenSM does not know, as after a crash during a change of keys.",
+        "level 2 that OpenSM does not know, as after a crash during a change of keys.",
         causes=(
             Cause(
                 "sm-link-down",

@@ -41,8 +41,7 @@ ROWS: Final = (
         example="ERR 1B14: Cannot join port 0x2c903000a1021 to MGID ff12:401b:8010::ffff:ffff - Port is not in "
         "partition",
         meaning="A port asked to join the multicast group of a partition that it is not in. IPoIB in that partition "
-        "does "
-        "not come up there.",
+        "does not come up there.",
         causes=(NOT_A_MEMBER,),
         source="osm_sa_mcmember_record.c",
         words="multicast join ipoib",
@@ -164,8 +163,7 @@ ROWS: Final = (
         patterns=(r"ERR 1A04\b", r"Non-Zero (?:SA )?MAD SM_?Key"),
         example="ERR 1A04: Non-Zero MAD SM_Key: 0x... != SM_Key: 0x...; SA MAD ignored",
         meaning="A program asked the SA with an SM_Key that is not OpenSM's sa_key. OpenSM does not answer: the "
-        "program "
-        "sees a timeout, not an error.",
+        "program sees a timeout, not an error.",
         causes=(SA_KEY_WRONG,),
         unknown="The line does not say which host asked.",
         source="osm_sa_mad_ctrl.c; observed",

@@ -113,8 +113,7 @@ ROWS: Final = (
         ),
         example="ib_iface.c:857 UCX ERROR unable to find specified pkey 0x10 on mlx5_0:1/IB",
         meaning="No entry of the port's P_Key table is in the partition that UCX_IB_PKEY names. UCX takes a limited "
-        "P_Key "
-        "too, if there is no full one; versions before 2020 do not.",
+        "P_Key too, if there is no full one; versions before 2020 do not.",
         causes=(HOST_NOT_A_MEMBER, HOST_LIMITED),
         source="ib_iface.c of UCX; openucx/ucx#5141, #7724",
     ),
@@ -225,9 +224,8 @@ ROWS: Final = (
             r"mooncake.{0,80}\bp_?key",
         ),
         example="rdma_context.cpp:210] Context is not active",
-        meaning="Mooncake (of SGLang and vLLM) uses the P_Key at the index in MC_PKEY_INDEX, by default 0; versions "
-        "up to "
-        "0.3.10.post2 always 0.",
+        meaning="Mooncake (of SGLang and vLLM) uses the P_Key at the index in MC_PKEY_INDEX, by default 0; versions up "
+        "to 0.3.10.post2 always 0.",
         causes=(INDEX_0, _INDEX_TOO_HIGH),
         source="kvcache-ai/Mooncake#1985; sgl-project/sglang#23853",
         words="SGLang vLLM disaggregation",
@@ -247,8 +245,7 @@ ROWS: Final = (
         patterns=(r"IBV_EVENT_PKEY_CHANGE", r"\bP_?Key(?: table)?[ _]changed?\b", r"pkey change event"),
         example="mlx5_0: async event IBV_EVENT_PKEY_CHANGE on port 1",
         meaning="The subnet manager wrote this port's P_Key table. Queue pairs keep their index: if the P_Key there "
-        "changed, "
-        "they now send with another one.",
+        "changed, they now send with another one.",
         causes=(INDEX_MOVED,),
         source="ibv_get_async_event(3); ibv_event_type_str of rdma-core",
     ),

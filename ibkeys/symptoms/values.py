@@ -67,8 +67,7 @@ LONG_NUMBER: Final = Symptom(
     patterns=(),
     example="0x1234567890abcdef",
     meaning="GUIDs, M_Keys, SM_Keys and SA_Keys look alike. This one is not the GUID of a known maker of adapters, so "
-    "it "
-    "may be a key, and is not repeated here.",
+    "it may be a key, and is not repeated here.",
     causes=(
         Cause(
             "perhaps-a-guid",

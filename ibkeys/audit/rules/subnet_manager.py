@@ -150,9 +150,8 @@ def bulk(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
         "once"
     ),
     why=(
-        "The notice of a wrong M_Key shows the key that was offered: often the right key of another port, or the "
-        "next key of this one. "
-        "OpenSM requires an SM_Key for traps 256 to 259 only if the subscription names them by number."
+        "The notice of a wrong M_Key shows the key that was offered: often the right key of another port, or the next "
+        "key of this one. OpenSM requires an SM_Key for traps 256 to 259 only if the subscription names them by number."
     ),
     sources=("OSM",),
     remedy=(
