@@ -211,7 +211,6 @@ def _unknown_error(number: str) -> Symptom:
     return Symptom(
         name=f"opensm-{number}",
         title=f"ERR {number} of OpenSM",
-        patterns=(),
         example=f"ERR {number}",
         meaning=f"An error that {file or 'another source file'} of OpenSM 3.3 logs. The table has no advice for it.",
         source=file or "not known",

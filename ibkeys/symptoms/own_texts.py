@@ -174,7 +174,6 @@ def interlock_row(name: str) -> Symptom:
     return Symptom(
         name=f"interlock-{name}",
         title=f"interlock {name}",
-        patterns=(),
         example=name,
         meaning=f"ibkeys refuses this change unless {how} is given (exit status 4). ibkeys-interlocks(7) says why.",
         causes=(cause,),
@@ -188,7 +187,6 @@ def rule_row(rule: Rule) -> Symptom:
     return Symptom(
         name=f"rule-{rule.id}",
         title=f"audit rule {rule.id}: {rule.title}",
-        patterns=(),
         example=rule.id,
         meaning=rule.why,
         causes=(cause,),
@@ -202,7 +200,6 @@ def exit_code_row(code: int) -> Symptom:
     return Symptom(
         name=f"exit-{code}",
         title=f"exit status {code} of ibkeys",
-        patterns=(),
         example=f"exit status {code}",
         meaning=EXIT_CODES[code] + ".",
         causes=(_OPEN_OPERATION,) if code in (3, 4, 130) else (),

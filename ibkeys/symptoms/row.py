@@ -59,7 +59,7 @@ class Symptom:
 
     name: str
     title: str
-    patterns: tuple[str, ...]
+    patterns: tuple[str, ...] = ()
     example: str
     meaning: str
     causes: tuple[Cause, ...] = ()
