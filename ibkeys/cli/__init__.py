@@ -39,16 +39,10 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         "pkey-show": CommandEntry("partitions.pkey", "Show P_Key tables."),
         "mkey-show": CommandEntry("mkeys.mkey", "Show M_Key state, ProtectBits, lease and violations."),
         "port-show": CommandEntry("tools.port", "Show enforcement, capacities and violations of ports."),
-        "classkey-show": CommandEntry(
-            "mkeys.classkey",
-            "Show CC_Key, VS_Key, N2N manager key and B_Key of ports.",
-        ),
+        "classkey-show": CommandEntry("mkeys.classkey", "Show CC_Key, VS_Key, N2N manager key and B_Key of ports."),
         "host-show": CommandEntry("local.host", "Show this host's keys from its kernel, without root."),
         "discover": CommandEntry("tools.discover", "Show nodes, ports and links of the whole fabric."),
-        "sm-show": CommandEntry(
-            "sm.show",
-            "Show master and standby SMs, their files and dangers.",
-        ),
+        "sm-show": CommandEntry("sm.show", "Show master and standby SMs, their files and dangers."),
         "why": CommandEntry("partitions.why", "Show whether two ports can talk, or what blocks them."),
         "matrix": CommandEntry("partitions.matrix", "Show each partition's members, and who can talk to whom."),
     },

@@ -65,12 +65,7 @@ LONG_NUMBER: Final = Symptom(
     meaning="GUIDs, M_Keys, SM_Keys and SA_Keys look alike. This one is not the GUID of a known maker of adapters, so "
     "it may be a key, and is not repeated here.",
     causes=(
-        Cause(
-            "perhaps-a-guid",
-            "If it is a GUID, write GUID before it.",
-            ("discover",),
-            "all GUIDs of the fabric",
-        ),
+        Cause("perhaps-a-guid", "If it is a GUID, write GUID before it.", ("discover",), "all GUIDs of the fabric"),
     ),
     source="IBA 4.1, 14.2.4",
     leaks="If it is a key, it is in your shell's history now: change it (ibkeys mkey-rotate, smkey-rotate).",

@@ -96,12 +96,7 @@ COMPARE: Final = Document(
         Field("sm_file", or_null(_SM_FILE), "The master's own files. Null: not known."),
         Field("sm_file_unknown", or_null(TEXT), "Why they are not known. Null: they are."),
         Field("sa", or_null(_SA), "How the SA answered. Null: it was not asked."),
-        list_field(
-            "values",
-            "The values that differ or are unknown; with --full all.",
-            *PORT,
-            *COMPARED,
-        ),
+        list_field("values", "The values that differ or are unknown; with --full all.", *PORT, *COMPARED),
         object_field(
             "summary",
             "How many of all values are what.",

@@ -90,13 +90,7 @@ DIFF: Final = Document(
         _without_reach(LOOKED_AT),
         _without_reach(Field("nodes", _came_and_went("nodes", _NODE), "Nodes that came and went.")),
         _without_reach(Field("links", _came_and_went("links", _LINK), "Links that came and went.")),
-        _without_reach(
-            Field(
-                "moved",
-                list_of(MOVED),
-                "Moved cables, swapped hosts, replaced HCAs and new names.",
-            )
-        ),
+        _without_reach(Field("moved", list_of(MOVED), "Moved cables, swapped hosts, replaced HCAs and new names.")),
         _without_reach(list_field("changes", "What changed at which port.", *PORT, *_CHANGE)),
         list_field(
             "unknown",

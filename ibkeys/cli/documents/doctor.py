@@ -65,11 +65,7 @@ HARDWARE: Final = Document(
     1,
     (
         Field("ibkeys", TEXT, "The version of ibkeys."),
-        Field(
-            "taken",
-            JsonType(("string",), pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),
-            "The day of the report in UTC.",
-        ),
+        Field("taken", JsonType(("string",), pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), "The day of the report in UTC."),
         Field("simulated", FLAG, "Whether the subnet was simulated by ibkeys."),
         Field("hashed", FLAG, "Whether GUIDs, LIDs and names are hashed."),
         Field("keys_looked_for", NUMBER, "How many keys the files of the archive were searched for."),

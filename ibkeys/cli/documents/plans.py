@@ -85,11 +85,7 @@ PLAN: Final = Document(
         object_field(
             "fabric",
             "What the plan was made from.",
-            Field(
-                "digest",
-                TEXT,
-                "The digest of the values that were read and that the plan changes.",
-            ),
+            Field("digest", TEXT, "The digest of the values that were read and that the plan changes."),
             Field("sm_guid", GUID, "The port GUID of the master. Null: not known."),
             Field("sm_evidence", or_null(TEXT), "What is known of the master, in words. Null: nothing."),
         ),

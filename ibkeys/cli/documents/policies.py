@@ -65,11 +65,7 @@ POLICY_CHECK: Final = Document(
         _FILE,
         _DIGEST,
         Field("accepted", or_null(FLAG), "Whether OpenSM takes it. Null: not known (--dialect nvidia)."),
-        list_field(
-            "problems",
-            "What OpenSM would refuse or misread, in the order of the file.",
-            *_PROBLEM,
-        ),
+        list_field("problems", "What OpenSM would refuse or misread, in the order of the file.", *_PROBLEM),
         list_field(
             "partitions",
             "The partitions, in the order of the file.",

@@ -100,11 +100,7 @@ MATRIX: Final = Document(
             "How many end ports could send more or less with the other assumption; not with --pairs.",
             optional=True,
         ),
-        list_field(
-            "may_be_stopped_by",
-            "The ports on links between switches that block a P_Key.",
-            *_STOP,
-        ),
+        list_field("may_be_stopped_by", "The ports on links between switches that block a P_Key.", *_STOP),
         _UNREAD,
         Field("virtualized", list_of(PORT_IDENTITY), "The ports with virtual ports, whose P_Keys cannot be read."),
         _NOT_ACTIVE,
@@ -126,11 +122,7 @@ MATRIX: Final = Document(
 # --- why --------------------------------------------------------------------------------------------------------------
 
 _CAN_TALK: Final = (
-    Field(
-        "can_talk",
-        or_null(FLAG),
-        "Whether the two can talk. Null: the route decides, or a value was not read.",
-    ),
+    Field("can_talk", or_null(FLAG), "Whether the two can talk. Null: the route decides, or a value was not read."),
     Field("a_to_b", or_null(FLAG), "Whether packets from A get to B. Null: not known."),
     Field("b_to_a", or_null(FLAG), "Whether packets from B get to A. Null: not known."),
 )
