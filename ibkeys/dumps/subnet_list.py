@@ -72,15 +72,16 @@ class _Reader:
         splits = list(_BETWEEN.finditer(line.text))
         if tail is None or not splits:
             raise line.error("is not a line of an opensm-subnet.lst: { CA ... LID: PN: } { ... } PHY= LOG= SPD=")
-        if len(splits) > 1:
-            return None
-        at = splits[0].end()
-        first, second = _END.fullmatch(line.text[:at]), _END.fullmatch(line.text[at + 1 : tail.start()])
-        if first is None or second is None:
+        ends = (
+            (_END.fullmatch(line.text[: split.end()]), _END.fullmatch(line.text[split.end() + 1 : tail.start()]))
+            for split in splits
+        )
+        whole = [(first, second) for first, second in ends if first is not None and second is not None]
+        if not whole:
             raise line.error(
                 "has a link end that is not of the form { CA Ports: SystemGUID: NodeGUID: ... { name } LID: PN: }"
             )
-        return first, second
+        return whole[0] if len(whole) == 1 else None
 
     def _end(self, line: TextLine, end: re.Match[str], is_first: bool) -> CableEnd:
         guid, num = line.guid_in(end["node"], "NodeGUID"), int(end["number"], 16)

@@ -140,7 +140,8 @@ def test_a_device_and_a_missing_file_are_refused(tmp_path: Path) -> None:
 
 def test_a_name_that_reads_like_the_rest_of_a_line_costs_only_its_link(tmp_path: Path) -> None:
     text = (DUMPS / "opensm-subnet.lst").read_text()
-    text = text.replace("{node02 mlx4_0}", "{x} LID:0001 PN:01 } { CA Ports:01}")
+    end = "} LID:0001 PN:01 } { CA Ports:01 SystemGUID:1 NodeGUID:1 PortGUID:1 VenID:1 DevID:1 Rev:1 {"
+    text = text.replace("node02 mlx4_0", f"x{end}y")
     snapshot = bring(write(tmp_path, text))
     assert any("so the link was left out" in note for note in snapshot.fabric.notes)
     assert len(snapshot.fabric.nodes) == 7

@@ -89,6 +89,15 @@ def test_what_a_list_of_nodes_does_not_say_is_unknown(file: str) -> None:
     assert not port.is_active
 
 
+def test_a_name_that_looks_like_the_end_of_a_node_hides_no_link(tmp_path: Path) -> None:
+    name = "} LID:0001 PN:01 } { CA 71"
+    text = (DUMPS / "opensm-subnet.lst").read_text()
+    plain, odd = bring("opensm-subnet.lst"), bring(write(tmp_path, text.replace("node02 mlx4_0", name)))
+    assert at(odd, 2).node.description == name
+    assert [port.peer is None for port in odd.fabric.ports()] == [port.peer is None for port in plain.fabric.ports()]
+    assert odd.fabric.notes == plain.fabric.notes
+
+
 def test_a_cache_has_raw_port_info() -> None:
     snapshot = bring("keyed.cache")
     port = at(snapshot, 2)
