@@ -131,7 +131,8 @@ def plan_enforcement(
     if writer.continued is not None:
         refuse_elsewhere(writer, writer.continued, plan.files)
     of_master = wanted(plan.files[-1])
-    plan.leaves = list(_leaf_ports(survey, Enforcement(of_master in ("both", "in"), of_master in ("both", "out"))))
+    of_leaves = Enforcement(of_master in ("both", "in"), of_master in ("both", "out"))
+    plan.leaves = list(leaf_ports_to_enforce(survey, of_leaves))
     is_in_force = all(each.leaf.enforcement == each.wanted for each in plan.leaves)
     plan.new = {file.key: _with_part_enforce(file, wanted(file), is_in_force) for file in plan.files}
     unfinished, hardens = unfinished_changes(writer, plan.files), writer.command == COMMAND
@@ -314,7 +315,7 @@ def _file_in_words(file: OpensmFile, former: str, wanted: str) -> str:
 # --- the leaf ports ---------------------------------------------------------------------------------------------------
 
 
-def _leaf_ports(survey: Survey, wanted: Enforcement) -> Iterator[EnforcingPort]:
+def leaf_ports_to_enforce(survey: Survey, wanted: Enforcement) -> Iterator[EnforcingPort]:
     """Yield the leaf ports that can enforce, each with its end port and the enforcement that it should have.
 
     A leaf port whose table has no room for all P_Keys of its end port is left out: OpenSM lets it enforce nothing.

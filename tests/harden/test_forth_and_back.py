@@ -175,7 +175,7 @@ def test_a_line_that_was_removed_is_written_again_where_opensm_keeps_its_value(
     both = Enforcement(True, True)
     leaf = SimpleNamespace(enforcement=both if enforces else Enforcement(False, False))
     found = SimpleNamespace(leaf=leaf, wanted=both, difference=lambda: "" if enforces else "it does not enforce")
-    monkeypatch.setattr(enforcement, "_leaf_ports", lambda *given: [found])
+    monkeypatch.setattr(enforcement, "leaf_ports_to_enforce", lambda *given: [found])
     site.conf.write_text(f"sweep_interval 3\n{line}")
     with site.writer(COMMAND) as writer:
         plan = plan_enforcing(writer, ASKED)
