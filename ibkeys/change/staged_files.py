@@ -99,14 +99,15 @@ Restoration = Sequence[tuple[PlacedFile, bytes]]
 class FormerStagedFiles(StepKind[Restoration], Proof[AnyObservation]):
     """The rollback of ``staged`` files: those in place are restored, and their OpenSMs are signalled. An error with one
     file does not stop the others. Neither the user nor a changed subnet manager stops it, because there is no better
-    state to restore. ``look``: reads once, to prove the rollback, as in `Proof`."""
+    state to restore. ``look``: reads once, to prove the rollback, as in `Proof`; ``restored``: the files that were
+    restored."""
 
     may_signal_again = False
 
     staged: StagedFiles
     look: Callable[[], AnyObservation]
+    restored: list[OpensmFile] = field(default_factory=list)
     _problems: list[str] = field(default_factory=list)
-    _restored: list[OpensmFile] = field(default_factory=list)
 
     def write(self, contents: Restoration, operation: RunningOperation) -> list[FileEntry]:
         """Restore each file, and record that in its entry. A file that has its former bytes was never replaced, and
@@ -123,7 +124,7 @@ class FormerStagedFiles(StepKind[Restoration], Proof[AnyObservation]):
                     raise FileChanged(
                         f"{file.name}: another user or program changed it in the meantime; it is left unchanged"
                     )
-                self._restored.append(file)
+                self.restored.append(file)
             except IbkeysError as error:
                 self._problems.append(str(error))
         return []
@@ -131,7 +132,7 @@ class FormerStagedFiles(StepKind[Restoration], Proof[AnyObservation]):
     def signal_sm(self) -> None:
         """Signal the OpenSMs of the files that were restored. Raises Incomplete with the errors of files and
         signals."""
-        for file in self._restored:
+        for file in self.restored:
             try:
                 for opensm in file.opensms:
                     opensm.machine.signal(opensm.instance.process)

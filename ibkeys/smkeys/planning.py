@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from ibkeys.change.consent import Objection
@@ -15,7 +16,11 @@ from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, other_files
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
-from ibkeys.change.interlocks.unread_policy import objections_to_unread_options, objections_to_unread_policy
+from ibkeys.change.interlocks.unread_policy import (
+    is_written_here,
+    objections_to_unread_options,
+    objections_to_unread_policy,
+)
 from ibkeys.change.next_commands import close_command
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnets import subnet_guids
@@ -179,7 +184,9 @@ def plan_change(
         subnet_changes=changes,
     )
     has_new = [file for file in managers.files if pending and keys_in(file.data) == dict(new)]
-    change.objections += objections_to_unread_options(managers.files, has_new.__contains__)
+    # A standby that was master once has the time of a heavy sweep, and makes none when it reads its file.
+    is_ours = partial(is_written_here, writer)
+    change.objections += objections_to_unread_options(managers.files, lambda file: file in has_new or is_ours(file))
     change.objections += objections_to_listeners([each.running for each in managers.all])
     for master in (each for each in managers.all if each.sm.is_master):
         change.objections += objections_to_unread_policy(writer, master.running.instance, topology)

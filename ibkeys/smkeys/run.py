@@ -71,6 +71,7 @@ class SmKeyRun:
     _refs: list[int] = field(default_factory=list)
     _runner: Runner = field(init=False)
     _files: StagedFiles = field(init=False)
+    _former: FormerStagedFiles[KeyCheck] | None = field(init=False, default=None)
     _proof: SmKeyProof = field(init=False)
 
     def __post_init__(self) -> None:
@@ -163,7 +164,7 @@ class SmKeyRun:
         if not self._files.placed:
             return None
         self.settings.say("restoring the former keys")
-        former = FormerStagedFiles(self._files, self._check_former)
+        former = self._former = FormerStagedFiles(self._files, self._check_former)
         restored = [(each, _restored(each)) for each in reversed(self._files.placed)]
         return Step(name, former, restored, former, judge=lambda found: Verdict(not found.wrong))
 
@@ -217,7 +218,10 @@ class SmKeyRun:
         if not rollback:
             raise Incomplete(f"{error}").going_on(f"{self._describe_files()}: {self._advise()}") from error
         if rollback[0].error is not None:
-            state = f"the former keys could not be restored everywhere: {rollback[0].error}"
+            state = "every file has its former keys again, but not every OpenSM could be signalled"
+            if self._former is None or len(self._former.restored) < len(self._files.placed):
+                state = "the former keys could not be restored everywhere"
+            state += f": {rollback[0].error}"
             raise Incomplete(f"{error}").going_on(f"{state}: {self._advise()}") from error
         self._forget_keys()
         if not isinstance(rollback[0].last_look, KeyCheck):

@@ -210,7 +210,7 @@ def test_where_files_had_its_keys_and_an_opensm_may_still_have_them_it_can_only_
             raise HostNotReached("no", "")
 
     three.before_each = cut
-    with pytest.raises(Incomplete, match="could not be restored everywhere"):
+    with pytest.raises(Incomplete, match="former keys again, but not every OpenSM could be signalled: no"):
         three.run(monkeypatch)
     three.before_each = lambda step: None
     assert {host.keys["sm_key"].hex() for host in three.hosts} == {"0x0000000000000001"}

@@ -136,8 +136,9 @@ def test_an_edit_that_nobody_read_is_refused_but_not_our_own(three: MadeUpSite, 
         three.run(monkeypatch)
 
     kill_at(three, monkeypatch, "put node06", ["stale"])
-    three.run(monkeypatch)  # what nobody read are the keys that it wrote itself
-    assert_done(three)
+    for _ in range(2):  # what nobody read are the keys that it wrote itself, which a standby reads without a sweep
+        three.run(monkeypatch)
+        assert_done(three)
 
 
 def stop_a_standby(three: MadeUpSite, port: SimPort) -> int:
