@@ -39,6 +39,7 @@ def test_it_requires_what_the_wheel_requires(package: Path) -> None:
         need.partition(" ")[0] for need in needs if need.startswith("python3.12dist")
     }
     assert {"python(abi) = 3.12", "libibumad.so.3()(64bit)"} <= needs
+    assert "diffutils" in needs  # cmp and diff, for ibkeys-audit-run
 
 
 def test_it_is_installed_used_and_removed(package: Path, dist: Path, tmp_path: Path) -> None:
