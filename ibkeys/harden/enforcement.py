@@ -133,9 +133,12 @@ def plan_enforcement(
     of_master = wanted(plan.files[-1])
     of_leaves = Enforcement(of_master in ("both", "in"), of_master in ("both", "out"))
     plan.leaves = list(leaf_ports_to_enforce(survey, of_leaves))
-    is_in_force = all(each.leaf.enforcement == each.wanted for each in plan.leaves)
-    plan.new = {file.key: _with_part_enforce(file, wanted(file), is_in_force) for file in plan.files}
-    unfinished, hardens = unfinished_changes(writer, plan.files), writer.command == COMMAND
+    hardens = writer.command == COMMAND
+    is_in_force = not hardens or all(each.leaf.enforcement == each.wanted for each in plan.leaves)
+    *others, master = plan.files
+    plan.new = {file.key: _with_part_enforce(file, wanted(file), True) for file in others}
+    plan.new[master.key] = _with_part_enforce(master, of_master, is_in_force)
+    unfinished = unfinished_changes(writer, plan.files)
     plan.cut_off = next((each.id for each in reversed(unfinished) if is_hardening(each) == hardens), None)
     opposite = [each for each in unfinished if is_hardening(each) != hardens]
     plan.reverts = next((each.command for each in opposite), "")
@@ -288,8 +291,8 @@ def _with_part_enforce(file: OpensmFile, wanted: str, is_in_force: bool) -> byte
     """Return the contents of the options file with part_enforce *wanted*, and FALSE in an older option that has
     precedence over part_enforce.
 
-    *is_in_force*: whether all leaf ports enforce as wanted. If they do not, and *wanted* is the default of a file
-    without a line, both options get a line: a running OpenSM keeps the value of a line that was removed.
+    *is_in_force*: False if the leaf ports show that the OpenSM of the file does not work with *wanted*. Then both
+    options get a line if the file has none: a running OpenSM keeps the value of a line that was removed.
     """
     options = read_options(file.data)
     if options.value(ENFORCE) == wanted and (is_in_force or ENFORCE in options.values):

@@ -16,7 +16,14 @@ from ibkeys.change.subnets import KEPT_SUBNET
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, Refused, StoreError, UsageError
 from ibkeys.harden import enforcement
-from ibkeys.harden.enforcement import ENFORCEMENT, plan_enforcing, plan_restoring, refuse_undo, why_not_finishable
+from ibkeys.harden.enforcement import (
+    ENFORCEMENT,
+    plan_enforcement,
+    plan_enforcing,
+    plan_restoring,
+    refuse_undo,
+    why_not_finishable,
+)
 from ibkeys.harden.enforcement_run import ABORT
 from ibkeys.harden.overtaken import close_overtaken, is_hardening, part_enforce_in, unfinished_changes
 from ibkeys.harden.step import COMMAND, HardenRequest
@@ -184,6 +191,23 @@ def test_a_line_that_was_removed_is_written_again_where_opensm_keeps_its_value(
     assert [*plan.new.values()] == [site.conf.read_bytes() + added.encode()]
     assert [each for each in plan.words if "a line that was removed" in each] == plan.words[:is_added]
     assert plan.pending != enforces
+    with site.writer(UNDO) as writer:  # an undo leaves a file as it is of which the journal knows nothing
+        restoring = plan_enforcement(writer, ASKED, lambda file: part_enforce_in(file.data))
+    assert [*restoring.new.values()] == [site.conf.read_bytes()]
+
+
+def test_a_standby_without_a_line_stays_as_it_is_when_the_master_is_hardened(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leaf ports show what the master works with, not a standby."""
+    master, standby = site.file(), OpensmFile.at(THIS, site.folder / "standby.conf")
+    leaf = SimpleNamespace(enforcement=Enforcement(False, False))
+    found = SimpleNamespace(leaf=leaf, wanted=Enforcement(True, True), difference=lambda: "it does not enforce")
+    monkeypatch.setattr(enforcement, "leaf_ports_to_enforce", lambda *given: [found])
+    monkeypatch.setattr(enforcement, "_options_files", lambda *given: [standby, master])
+    with site.writer(COMMAND) as writer:
+        plan = plan_enforcing(writer, ASKED)
+    assert [*plan.new.values()] == [b"", b"part_enforce both\n"]
 
 
 def test_a_way_back_that_was_cut_off_goes_on_as_the_same_operation(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
