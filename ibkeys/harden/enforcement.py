@@ -127,7 +127,7 @@ def plan_enforcement(
     plan = EnforcementPlan(
         COMMAND, found_sms=found_sms, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
-    plan.files = _options_files(found_sms, plan.notes)
+    plan.files = options_files_to_write(found_sms, plan.notes)
     if writer.continued is not None:
         refuse_elsewhere(writer, writer.continued, plan.files)
     of_master = wanted(plan.files[-1])
@@ -264,7 +264,7 @@ def _make(writer: ChangeWriter, plan: EnforcementPlan) -> Sequence[str]:
 # --- the options files ------------------------------------------------------------------------------------------------
 
 
-def _options_files(found_sms: FoundSms, notes: list[str]) -> list[OpensmFile]:
+def options_files_to_write(found_sms: FoundSms, notes: list[str]) -> list[OpensmFile]:
     """Return the options files of the OpenSMs that are reached, with the master's file last. Add to *notes* what is not
     certain about them."""
     files = []

@@ -143,7 +143,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
         "find_and_lock_sms": lambda *given: seen,
         "objections_to_unread_policy": lambda *given: [],
         "_objections_to_drift": lambda *given: [],
-        "_options_files": lambda *given: [made.file()],
+        "options_files_to_write": lambda *given: [made.file()],
     }.items():
         monkeypatch.setattr(enforcement, name, value)
     return made
@@ -204,7 +204,7 @@ def test_a_standby_without_a_line_stays_as_it_is_when_the_master_is_hardened(
     leaf = SimpleNamespace(enforcement=Enforcement(False, False))
     found = SimpleNamespace(leaf=leaf, wanted=Enforcement(True, True), difference=lambda: "it does not enforce")
     monkeypatch.setattr(enforcement, "leaf_ports_to_enforce", lambda *given: [found])
-    monkeypatch.setattr(enforcement, "_options_files", lambda *given: [standby, master])
+    monkeypatch.setattr(enforcement, "options_files_to_write", lambda *given: [standby, master])
     with site.writer(COMMAND) as writer:
         plan = plan_enforcing(writer, ASKED)
     assert [*plan.new.values()] == [b"", b"part_enforce both\n"]
