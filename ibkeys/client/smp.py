@@ -80,6 +80,7 @@ class SmpClient:
         self._directed = Destination(PERMISSIVE_LID, self.timing.timeout, self.timing.retries)
         self.limits = limits or NORMAL_LIMITS
         self._scheduler = self._new_scheduler()
+        self._tasks: set[Task] = set()
         self._limit_messages: dict[str, str] = {}
 
     def _new_scheduler(self) -> Scheduler:
@@ -169,12 +170,16 @@ class SmpClient:
         self._scheduler.window.fixed_patience = MAX_WINDOW / UNAWAITED_PER_SECOND if probing else None
         try:
             for task in tasks:
+                self._tasks.add(task)
                 self._step(task, None)
             self._drive(between)
         except BaseException:
             # After an error or Ctrl-C the next run must not continue this one.
             statistics, self._scheduler = self.statistics, self._new_scheduler()
             self._scheduler.statistics = statistics
+            waiting, self._tasks = self._tasks, set()
+            for task in waiting:
+                task.close()  # the garbage collector may close a generator before the one that waits for it: an error
             raise
         self._scheduler.forget_nodes()
 
@@ -234,6 +239,7 @@ class SmpClient:
 
     def start(self, task: Task) -> None:
         """Begin a task; it continues as its replies arrive."""
+        self._tasks.add(task)
         self._step(task, None)
 
     def _step(self, task: Any, value: Any) -> None:
@@ -241,6 +247,7 @@ class SmpClient:
         try:
             query = task.throw(value) if isinstance(value, IbkeysError) else task.send(value)
         except StopIteration:
+            self._tasks.discard(task)
             return
         if type(query) is Request:
             query.owner = task

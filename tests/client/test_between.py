@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
+
+import pytest
 
 from ibkeys.client.address import DirectedAddress
 from ibkeys.mad.attributes import NodeInfo
@@ -41,3 +44,27 @@ def test_it_is_called_even_when_there_is_no_task() -> None:
         calls: list[int] = []
         fabric.client.run((), lambda: calls.append(1))
     assert calls == [1]
+
+
+def test_when_it_raises_the_waiting_tasks_are_closed_from_the_outside_in() -> None:
+    """The garbage collector may close the inner generator first, and then reports an error of the outer one."""
+    with tool(subnet("two-switch")) as fabric:
+        client = fabric.client
+        closed: list[str] = []
+
+        def inner() -> Any:
+            try:
+                yield client.request(Method.GET, NodeInfo, 0, DirectedAddress((1,)), node=object())
+            finally:
+                closed.append(inspect.getgeneratorstate(task))
+
+        def outer() -> Any:
+            yield from inner()
+
+        def between() -> None:
+            raise KeyboardInterrupt
+
+        task = outer()
+        with pytest.raises(KeyboardInterrupt):
+            client.run([task], between)
+        assert (closed, inspect.getgeneratorstate(task)) == ([inspect.GEN_RUNNING], inspect.GEN_CLOSED)
