@@ -66,8 +66,11 @@ def test_a_standby_that_fell_behind_gets_the_masters_policy_and_takes_over_with_
     done = served.ibkeys(*ADD, "--override", "standby-differs", timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     behind = standby.policy.read_text()
+    started = len(master.log.lines)
     start_again(served, stack, standby, 8)
     standby.log.wait("ENTERING SM STANDBY STATE")
+    trap = master.log.place("Forcing heavy sweep. Received trap:144", started)  # for the new SM
+    master.log.wait("SUBNET UP", master.log.place("INITIATING HEAVY SWEEP", trap))
     before, signals = tables(served), len(master.log.lines)
 
     done = served.ibkeys("partition-spread", "--yes", timeout=300)
