@@ -56,7 +56,7 @@ _KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_
 
 def read_policy(path: str | Path) -> Policy:
     """Return the policy in a file, with the problems of its text. Raises FileFormatError if the file cannot be read,
-    UsageError if *path* is none."""
+    UsageError for a *path* of a wrong type."""
     path = file_path("path", path)
     with files.os_errors_as(partial(FileFormatError, path=str(path)), "the policy cannot be read"):
         data = files.read_bytes(path, files.LARGE)
