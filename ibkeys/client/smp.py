@@ -177,8 +177,8 @@ class SmpClient:
             # After an error or Ctrl-C the next run must not continue this one.
             statistics, self._scheduler = self.statistics, self._new_scheduler()
             self._scheduler.statistics = statistics
-            # This closes a task from its outer generator to the inner ones. The garbage collector may close an inner one
-            # first, and Python then reports an error of the outer one.
+            # This closes the outer generator of a task before the inner ones. The garbage collector may close an inner
+            # one first, and Python then reports an error of the outer one.
             waiting, self._tasks = self._tasks, set()
             for task in waiting:
                 task.close()
